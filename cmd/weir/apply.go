@@ -12,12 +12,17 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
-// consulTime bounds all calls of a command.
-const consulTime = 30 * time.Second
+const (
+	// consulTime bounds all calls of a command.
+	consulTime = 30 * time.Second
+	// A command looks for so long whether a new version is in force everywhere, with --wait for waitTime.
+	lookTime, waitTime = 5 * time.Second, 15 * time.Second
+)
 
 // store keeps versions of the rules.
 type store interface {
@@ -27,6 +32,7 @@ type store interface {
 	Document(ctx context.Context, v versions.Version) ([]byte, error)
 	Apply(ctx context.Context, d *rulefile.Document, c versions.Change) (versions.Version, error)
 	Rollback(ctx context.Context, revision uint64, c versions.Change) (versions.Version, error)
+	List(ctx context.Context) (versions.Version, *amend.Document, error)
 }
 
 // kv has the flags of commands that use the versions of the rules: through the admin API or, with --consul, in Consul.
@@ -67,7 +73,7 @@ type change struct {
 	kv     `embed:""`
 	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
 	Author string `placeholder:"NAME" help:"Who, with --consul: it is kept with the version; default: the user of this machine."`
-	Wait   bool   `help:"Return when every replica and PoP has it, or name those that have not; not with --consul."`
+	Wait   bool   `help:"Fail unless every replica and PoP has it within 15 s, not 5 s; not with --consul."`
 	DryRun bool   `help:"Only print what would change, and the revision in force; the exit status is 3 if anything would."`
 }
 
@@ -133,18 +139,25 @@ func compare(ctx context.Context, s store, before versions.Version, name string,
 func (c *change) finish(ctx context.Context, in store, v versions.Version, stdout, stderr io.Writer) error {
 	s, consul := in.(*versions.Store)
 	if !consul {
-		fmt.Fprintf(stdout, "revision %d is the newest one\n", v.Revision)
+		most := lookTime
 		if c.Wait {
-			return cli.Wait(ctx, in.(cli.Versions).Client, v.Revision, stdout)
+			most = waitTime
 		}
-		return nil
+		err := cli.Wait(ctx, in.(cli.Versions).Client, v.Revision, most, stdout)
+		if err != nil && !c.Wait {
+			if !errors.Is(err, cli.ErrUnwell) { // which it has printed
+				fmt.Fprintf(stderr, "warning: %s\n", cli.Escaped(err.Error(), ""))
+			}
+			err = nil
+		}
+		return err
 	}
 	behind, err := s.InForce(ctx, v)
-	where := "force"
+	where := "in force in all programs that follow Consul"
 	if len(behind) > 0 || err != nil {
-		where = "Consul"
+		where = "in Consul"
 	}
-	fmt.Fprintf(stdout, "revision %d is in %s\n", v.Revision, where)
+	fmt.Fprintf(stdout, "Applied. Revision %d is %s.\n", v.Revision, where)
 	if err != nil && len(behind) == 0 {
 		fmt.Fprintf(stderr, "warning: it is unknown whether all programs have it: %v\n", err)
 	}
@@ -156,6 +169,18 @@ func (c *change) finish(ctx context.Context, in store, v versions.Version, stdou
 		errs = append(errs, fmt.Errorf("it is not in force in %s, which has revision %d: its log and weir_rules_config_ok state why", f.ID, f.Revision))
 	}
 	return errors.Join(errs...)
+}
+
+// warn names the overrides and candidates that do not fit a document which is about to be in force.
+func warn(ctx context.Context, s store, d *rulefile.Document, stderr io.Writer) {
+	_, amendments, err := s.List(ctx)
+	if err != nil { // what damage there is, the change repairs or reports
+		return
+	}
+	amend.Merge(d, amendments)
+	for _, problem := range amendments.Problems() {
+		fmt.Fprintf(stderr, "warning: not in force with these rules: %s\n", cli.Escaped(problem, ""))
+	}
 }
 
 type applyCmd struct {
@@ -175,6 +200,7 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		return err
 	}
 	return a.use(func(ctx context.Context, s store) error {
+		warn(ctx, s, document, stderr)
 		if a.DryRun {
 			current, err := s.Current(ctx)
 			if err == nil && a.On != 0 && a.On != current.Revision {

@@ -44,7 +44,7 @@ func calls(t *testing.T, dir string, flags ...string) caller {
 
 // revisionOf is that of a new version, by what the program prints of it.
 func revisionOf(out string) string {
-	_, rest, _ := strings.Cut(out, "revision ")
+	_, rest, _ := strings.Cut(out, "Revision ")
 	revision, _, _ := strings.Cut(rest, " ")
 	return revision
 }
@@ -104,6 +104,10 @@ func TestApply(t *testing.T) {
 	if !testing.Short() {
 		weir.notInForce(t, agent.Addr, one)
 	}
+	other := proc.WriteFile(t, filepath.Join(dir, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
+	weir(0, "rules apply "+other+" --reason without", "warning: not in force with these rules: override of a 192.0.2.1: the rules file has no rule of this name")
+	weir(0, "rules rollback --reason back", "Applied. Revision ")
+	weir(3, "rules rollback --dry-run", "warning: not in force with these rules: override of a 192.0.2.1")
 	agent.Kill()
 	for _, args := range []string{" --dry-run", " --reason away"} {
 		weir(1, "rules apply "+one+args, "consul at "+agent.Addr+" cannot read weir/rules/manifest")
@@ -139,6 +143,10 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(0, "keys candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
 	weir(0, "keys candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
 	weir(0, "rules history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
+	other := proc.WriteFile(t, filepath.Join(dir, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
+	weir(3, "rules apply "+other+" --dry-run", "warning: not in force with these rules: override of a 192.0.2.1: the rules file has no", "candidate of a: ")
+	weir(1, "keys override set a 192.0.2.2 --limit 9/1m --until 1h --reason=", "--reason must not be empty\n")
+	weir(1, "admin audit --limit 0", "--limit must be at least 1\n")
 	weir(0, "keys override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
 	weir(1, "keys override rm a 192.0.2.1 --reason over", "does not exist")
 	weir(1, "keys override set a --limit 99/1m --until 1h --reason sale", "key, or hash")

@@ -19,7 +19,7 @@ import (
 var errLeftOut = errors.New("rate limits were left out")
 
 type convertCmd struct {
-	Dir               string        `arg:"" help:"Directory with envoyproxy/ratelimit's YAML."`
+	From              string        `arg:"" predictor:"file" help:"File or directory with envoyproxy/ratelimit's YAML."`
 	Rules             string        `placeholder:"FILE" help:"Write the rules file here; else it is printed."`
 	RatelimitBindings string        `placeholder:"FILE" help:"Write the file of bindings here; else it is printed."`
 	Force             bool          `help:"Overwrite existing files."`
@@ -44,7 +44,7 @@ func (c *convertCmd) Validate() error {
 
 // Run converts all or nothing. The list goes to stderr, so that stdout is YAML.
 func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
-	config, err := loadDescriptors(c.Dir, descriptor.Options{MergeDomains: c.Ratelimit.MergeDomains})
+	config, err := loadDescriptors(c.From, descriptor.Options{MergeDomains: c.Ratelimit.MergeDomains})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		ChargeRejected: c.Ratelimit.ChargeRejected,
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Dir, err)
+		return fmt.Errorf("%s: %w", c.From, err)
 	}
 	if err := c.write(stdout, result); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	for _, w := range config.Warnings() {
 		fmt.Fprintf(stderr, "warning: %s\n", w.Error())
 	}
-	fmt.Fprintf(stderr, "%s: rules: %d, bindings: %d, rate limits left out: %d\n", c.Dir, result.RuleCount, result.BoundCount, result.Left())
+	fmt.Fprintf(stderr, "%s: rules: %d, bindings: %d, rate limits left out: %d\n", c.From, result.RuleCount, result.BoundCount, result.Left())
 	result.WriteList(stderr)
 	if result.Left() > 0 {
 		return errLeftOut

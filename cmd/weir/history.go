@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/admin/cli"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
@@ -70,8 +71,15 @@ type rollbackCmd struct {
 // Run makes a new version with the rules of an earlier one.
 func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	return r.use(func(ctx context.Context, s store) error {
-		if r.DryRun {
-			return r.dryRun(ctx, s, stdout)
+		current, name, document, err := r.document(ctx, s)
+		if err == nil {
+			warn(ctx, s, document, stderr)
+		}
+		switch {
+		case r.DryRun && err != nil:
+			return err
+		case r.DryRun:
+			return compare(ctx, s, current, name, document, stdout)
 		}
 		v, err := s.Rollback(ctx, r.Revision, r.by())
 		if err != nil {
@@ -81,23 +89,20 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	})
 }
 
-func (r *rollbackCmd) dryRun(ctx context.Context, s store, stdout io.Writer) error {
-	current, err := s.Current(ctx)
-	if err != nil {
-		return err
+// document is the one that comes back, and its name.
+func (r *rollbackCmd) document(ctx context.Context, s store) (current versions.Version, name string, d *rulefile.Document, err error) {
+	if current, err = s.Current(ctx); err != nil {
+		return current, "", nil, err
 	}
 	earlier, err := versions.Earlier(ctx, s, r.Revision, current)
 	if err != nil {
-		return err
+		return current, "", nil, err
 	}
 	text, err := s.Document(ctx, earlier)
 	if err != nil {
-		return err
+		return current, "", nil, err
 	}
-	name := fmt.Sprintf("revision %d", earlier.Revision)
-	document, err := versions.Parse(name, text)
-	if err != nil {
-		return err
-	}
-	return compare(ctx, s, current, name, document, stdout)
+	name = fmt.Sprintf("revision %d", earlier.Revision)
+	d, err = versions.Parse(name, text)
+	return current, name, d, err
 }

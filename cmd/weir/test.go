@@ -88,7 +88,7 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 	for _, t := range all {
 		one := testCase{Name: t.Name, Class: t.File}
 		if t.Failure != nil {
-			one.Failures = []failure{{t.Failure.Expected[0], "test", t.diff()}}
+			one.Failures = []failure{{t.message(), "test", t.diff()}}
 			text.WriteString(t.diff())
 		}
 		cases = append(cases, one)
@@ -113,6 +113,11 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 	return err
 }
 
+// message is how a test failed, in one line.
+func (t *tested) message() string {
+	return fmt.Sprintf("step %d: expected %s; got %s", t.Failure.Step, strings.Join(t.Failure.Expected, ", "), strings.Join(t.Failure.Got, ", "))
+}
+
 // diff is how a test failed: the step, and what differs there.
 func (t *tested) diff() string {
 	text := fmt.Sprintf("%s:%d: %s, step %d", t.File, t.Failure.Line, t.Name, t.Failure.Step)
@@ -120,7 +125,7 @@ func (t *tested) diff() string {
 		text += ": " + t.Failure.Note
 	}
 	for i, want := range t.Failure.Expected {
-		text += "\n  - " + want + "\n  + " + t.Failure.Got[i]
+		text += "\n  expected: " + want + "\n  got:      " + t.Failure.Got[i]
 	}
 	return text + "\n"
 }

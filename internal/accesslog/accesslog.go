@@ -3,7 +3,7 @@
 //
 //	accesslog.go  a line, and its fields in JSON
 //	text.go       the text formats
-//	recorded.go   the response that a line records
+//	recorded.go   the response that a line records, for people
 package accesslog
 
 import (
@@ -35,7 +35,7 @@ type Line struct {
 	Time     time.Time     // when the request began; zero: the line does not say
 	Duration time.Duration // until its end, whole milliseconds
 	Format   Format
-	Response Response
+	Others   map[string]string // fields that rules cannot see and that have a text, such as status; never nil
 }
 
 // Parse reads a line, of which it keeps a copy. After an error l has part of it.
@@ -64,12 +64,14 @@ func (l *Line) Parse(line []byte) (err error) {
 func (l *Line) reset() {
 	if l.Known == nil {
 		l.Request.Headers, l.Request.Claims, l.Request.Metadata, l.Known = map[string]string{}, map[string]string{}, map[string]string{}, request.Known{}
+		l.Others = map[string]string{}
 	}
 	clear(l.Request.Headers)
 	clear(l.Request.Claims)
 	clear(l.Request.Metadata)
 	clear(l.Known)
-	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims, Metadata: l.Request.Metadata}, Known: l.Known}
+	clear(l.Others)
+	*l = Line{Request: request.Request{Headers: l.Request.Headers, Claims: l.Request.Claims, Metadata: l.Request.Metadata}, Known: l.Known, Others: l.Others}
 }
 
 // names are the fields of the JSON formats of Istio and Envoy Gateway, and what they are called in docs/access-log.md.
@@ -129,7 +131,9 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 			l.Known[Duration] = true
 		}
 	default:
-		l.Response.field(name, v)
+		if value, err := text(v); err == nil && value != "" {
+			l.Others[name] = value
+		}
 	}
 	return err
 }

@@ -45,8 +45,9 @@ func TestLine(t *testing.T) {
 			Claims:  map[string]string{"sub": "ann", "age": "42", "admin": "true"}, Metadata: map[string]string{"ai:model": "large", "ai:tokens": "7"},
 		},
 		Time: time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC), Known: request.Known{}, Format: JSON,
-		Response: Response{
-			Status: "429", Details: "weir-denied:per-user/acme", Key: "acme", Remaining: "0", Shadow: "all@candidate", Weir: "login allowed on_failure",
+		Others: map[string]string{
+			"status": "429", "details": "weir-denied:per-user/acme", "rule": "per-user", "override": "acme", "key": "acme", "remaining": "0", "shadow": "all@candidate",
+			"weir": "login allowed on_failure", "policy": `"per-user";q=1;w=86400`, "request": "b50832a0", "pop": "fra1",
 		},
 	}
 	for _, word := range []string{

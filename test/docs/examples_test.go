@@ -59,7 +59,7 @@ func testRules(text string) (failed string, err error) {
 			return "", err
 		}
 		if f != nil {
-			failed = fmt.Sprintf("rules.yaml:%d: %s, step %d\n  - %s\n  + %s", f.Line, t.Name, f.Step, f.Expected[0], f.Got[0])
+			failed = fmt.Sprintf("rules.yaml:%d: %s, step %d\n  expected: %s\n  got:      %s", f.Line, t.Name, f.Step, f.Expected[0], f.Got[0])
 			return failed, errors.New(failed)
 		}
 	}

@@ -108,7 +108,7 @@ func (w *World) apply(rules, reason string) {
 	if err != nil {
 		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
-	if _, err := fmt.Sscanf(string(out), "revision %f is in force", &w.revision); err != nil {
+	if _, err := fmt.Sscanf(string(out), "Applied. Revision %f is in force", &w.revision); err != nil {
 		w.t.Fatalf("weir rules apply printed %q: %v", out, err)
 	}
 	w.rules = rules

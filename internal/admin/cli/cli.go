@@ -9,6 +9,7 @@
 //	explain.go   decisions on a request
 //	amend.go     overrides and candidates
 //	debug.go     the debug archive
+//	mistakes.go  errors of the API in terms of the command line
 package cli
 
 import (
@@ -48,7 +49,7 @@ func (i *Installation) follow(time time.Duration, calls func(ctx context.Context
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time)
 	defer cancel()
-	return calls(ctx, c)
+	return asFlags(calls(ctx, c))
 }
 
 // listing has the flags of commands that print what a call answers.

@@ -150,14 +150,14 @@ func TestWait(t *testing.T) {
 	at, _ := serve(t, s)
 	wait := func() (string, error) {
 		var out bytes.Buffer
-		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, &out) })
+		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, time.Second, &out) })
 		return out.String(), err
 	}
-	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "not in force: region us: not heard\nnot in force: pop eu fra1, with rules 6: has rules 6, not 7; tls: \\x1b[31mno\n" {
+	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "Applied. Revision 7 is in force on 1 aggregator replica and 1 region replica. Not in force on: region us (not heard), pop eu fra1 (has rules 6, not 7; tls: \\x1b[31mno).\n" {
 		t.Errorf("%s%v", out, err)
 	}
 	s.Missing, s.Members[2].RulesRevision = nil, 8
-	if out, err := wait(); err != nil || out != "it is in force at all members of all regions: 3\n" {
+	if out, err := wait(); err != nil || out != "Applied. Revision 7 is in force on 1 aggregator replica, 1 region replica and 1 PoP.\n" {
 		t.Errorf("%s%v", out, err)
 	}
 }

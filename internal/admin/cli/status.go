@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,12 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
-const (
-	// waitTime is how long a new version may take to be in force everywhere.
-	waitTime = 15 * time.Second
-	// lookEvery is the time between two looks.
-	lookEvery = time.Second
-)
+// lookEvery is the time between two looks.
+const lookEvery = time.Second
 
 // Status has the flags of the command that shows the health of an installation.
 type Status struct {
@@ -130,33 +127,68 @@ func warn(ctx context.Context, c *client.Client, seen *v1.Status) ([]remark, err
 	return found, err
 }
 
-// Wait returns when all members have rules of a revision, or a newer one, and else names those that have not.
-func Wait(ctx context.Context, c *client.Client, revision uint64, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
-	for {
-		seen, err := look(ctx, c)
-		if err != nil {
-			return fmt.Errorf("who has revision %d is unknown: %w", revision, err)
+// kinds are the kinds of members in sentences, as one and as several.
+var kinds = [][3]string{
+	{"aggregator", "aggregator replica", "aggregator replicas"}, {"region", "region replica", "region replicas"}, {"pop", "PoP", "PoPs"},
+}
+
+// spread says on which members rules of a revision, or newer ones, are in force, and names the others.
+func spread(seen *v1.Status, revision uint64) (on string, behind []string) {
+	have := map[string]int{}
+	for _, name := range seen.Missing {
+		behind = append(behind, "region "+name+" (not heard)")
+	}
+	for i := range seen.Members {
+		m := &seen.Members[i]
+		why := "not heard"
+		switch {
+		case m.LastReportMs > v1.MissingAfterMs:
+		case m.RulesRevision < revision:
+			why = cmp.Or(m.Problem, fmt.Sprint("rules ", m.RulesRevision))
+		default:
+			have[m.Kind]++
+			continue
 		}
-		var behind []string
-		for _, name := range seen.Missing {
-			behind = append(behind, "region "+name+": not heard")
-		}
-		for i := range seen.Members {
-			if m := &seen.Members[i]; m.RulesRevision < revision || m.LastReportMs > v1.MissingAfterMs {
-				behind = append(behind, fmt.Sprintf("%s %s %s, with rules %d: %s", m.Kind, m.Region, m.Name, m.RulesRevision, m.Problem))
-			}
-		}
-		if len(behind) == 0 {
-			_, err = fmt.Fprintf(out, "it is in force at all members of %s: %d\n", safe(seen.Of), len(seen.Members))
-			return err
-		}
-		if deadline, _ := ctx.Deadline(); time.Until(deadline) < 2*lookEvery || !repeat.Sleep(ctx, lookEvery) {
-			for _, one := range behind {
-				fmt.Fprintln(out, "not in force:", safe(one))
-			}
-			return ErrUnwell
+		behind = append(behind, strings.Join(strings.Fields(m.Kind+" "+m.Region+" "+m.Name), " ")+" ("+why+")")
+	}
+	var parts []string
+	for _, k := range kinds {
+		if n := have[k[0]]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", k[min(n, 2)]))
 		}
 	}
+	if last := len(parts) - 1; last > 0 {
+		parts = append(parts[:last-1], parts[last-1]+" and "+parts[last])
+	}
+	return strings.Join(parts, ", "), behind
+}
+
+// Wait returns when all members have rules of a revision, or a newer one, but after the given time at the latest. It prints on
+// which they are in force, and names the others: the error is [ErrUnwell] then.
+func Wait(ctx context.Context, c *client.Client, revision uint64, most time.Duration, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	on, behind := "", []string(nil)
+	for first := true; first || len(behind) > 0; first = false {
+		seen, err := look(ctx, c)
+		if err != nil && !first {
+			break // as of the look before
+		}
+		if err != nil {
+			_, wrong := fmt.Fprintf(out, "Applied. Revision %d is the newest one.\n", revision)
+			return cmp.Or(wrong, fmt.Errorf("where revision %d is in force is unknown: %w", revision, err))
+		}
+		on, behind = spread(seen, revision)
+		if len(behind) > 0 && !repeat.Sleep(ctx, lookEvery) {
+			break
+		}
+	}
+	text := fmt.Sprintf("Applied. Revision %d is in force on %s.", revision, cmp.Or(on, "no replica and no PoP"))
+	if len(behind) > 0 {
+		text += " Not in force on: " + strings.Join(behind, ", ") + "."
+	}
+	if _, err := fmt.Fprintln(out, safe(text)); err != nil || len(behind) == 0 {
+		return err
+	}
+	return ErrUnwell
 }

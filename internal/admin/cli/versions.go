@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
@@ -63,6 +64,20 @@ func (s Versions) Version(ctx context.Context, revision uint64) (versions.Versio
 func (s Versions) Document(ctx context.Context, v versions.Version) ([]byte, error) {
 	f, _, err := s.get(ctx, fmt.Sprint("/versions/", v.Revision))
 	return []byte(f.Document), err
+}
+
+// List are the newest version, and the overrides and candidates that have not ended.
+func (s Versions) List(ctx context.Context) (versions.Version, *amend.Document, error) {
+	all := new(amend.Document)
+	for _, k := range []kind{overrides, candidates} {
+		var found v1.Amendments
+		if _, err := s.Do(ctx, client.Call{Path: string(k)}, &found); err != nil {
+			return versions.Version{}, nil, err
+		}
+		all.Entries = append(all.Entries, found.Items...)
+	}
+	v, err := s.Current(ctx)
+	return v, all, err
 }
 
 // Apply puts a document in force, in the place of that of c.On; 0: of the newest.

@@ -19,14 +19,14 @@ const (
 	maxTotal   = 4 * maxFile
 )
 
-// Read reads a directory: every file in it and in its folders, whatever its name
+// Read reads a file, or a directory: every file in it and in its folders, whatever its name
 // ends with, in the order of their paths. Names that begin with a dot are ignored,
 // which with Kubernetes are the folders behind the links that it makes, and are what
 // RUNTIME_IGNOREDOTFILES is for; links are followed. A directory without any file
 // is an error, as that would take all limits away.
 func Read(dir string) ([]File, error) {
 	r := folder{dir: dir}
-	err := r.read(dir, 0)
+	err := r.entry(dir, -1)
 	if err == nil && len(r.files) == 0 {
 		err = fmt.Errorf("%s has no files; for no limits write a file with a domain: and no descriptors", dir)
 	}

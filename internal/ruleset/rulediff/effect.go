@@ -18,7 +18,7 @@ const (
 // room is what a limit admits of a key.
 type room struct {
 	burst float64 // units at once
-	rate  float64 // units per microsecond; of concurrency 0
+	rate  float64 // units per microsecond; of concurrency -1
 }
 
 // roomOf is that of a limit.
@@ -27,7 +27,7 @@ func roomOf(s limit.Spec, unlimited bool) *room {
 	case unlimited:
 		return &room{math.Inf(1), math.Inf(1)}
 	case s.Algorithm == limit.Concurrency:
-		return &room{burst: float64(s.Count)}
+		return &room{float64(s.Count), -1}
 	}
 	r := &room{float64(s.Count), float64(s.Count) / float64(s.Period)}
 	if s.Algorithm == limit.TokenBucket {
@@ -36,10 +36,11 @@ func roomOf(s limit.Spec, unlimited bool) *room {
 	return r
 }
 
-// effect is that of a change from r to another room; empty: one has the larger burst, the other the larger rate.
+// effect is that of a change from r to another room; empty: one has the larger burst, the other the larger rate, or one
+// counts requests and the other those in flight.
 func (r room) effect(to room) string {
 	switch {
-	case r == to:
+	case r == to || (r.rate < 0) != (to.rate < 0) && !math.IsInf(r.burst+to.burst, 1):
 		return ""
 	case r.burst <= to.burst && r.rate <= to.rate:
 		return looser
