@@ -237,8 +237,9 @@ func (d *demo) shell(t *testing.T, commands string) (printed string, err error) 
 	return string(text), err
 }
 
-// changing is what differs each time: times, revisions, waits, rates, and a count behind one.
-var changing = regexp.MustCompile(`\b\d{16}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d+[hm])*\d[\d.]*m?s\b|(?:t=|retry-after"?: ?)\d+|date: .*|content-length: .*|\d+%|\s\d+\.\d(?:\s+\d+)?(?:\s|$)`)
+// changing is what differs each time: times, revisions, waits, rates, a count behind one, and what leases leave of limits of
+// 60 and 600.
+var changing = regexp.MustCompile(`\b\d+(?:\s+| of )600?\b|\b\d{16}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d+[hm])*\d[\d.]*m?s\b|(?:t=|retry-after"?: ?)\d+|date: .*|content-length: .*|\d+%|\s\d+\.\d(?:\s+\d+)?(?:\s|$)`)
 
 // trailing is space at the end of a line, and at the end of all.
 var trailing = regexp.MustCompile(`(?m)[ \r]+$|\s+\z`)
