@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/admin/client"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
@@ -70,7 +71,9 @@ func (k *kv) use(calls func(ctx context.Context, s store) error) error {
 
 // change has the flags of commands that make a version.
 type change struct {
-	kv     `embed:""`
+	kv         `embed:""`
+	cli.Format `embed:""`
+
 	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
 	Author string `placeholder:"NAME" help:"Who, with --consul: it is kept with the version; default: the user of this machine."`
 	Wait   bool   `help:"Fail unless every replica and PoP has it within 15 s, not 5 s; not with --consul."`
@@ -106,7 +109,7 @@ func (c *change) by() versions.Change {
 var errChanges = errors.New("this would make a change")
 
 // compare prints how a document differs from that of the version in force, which it names, and which requests change. The error is errChanges then.
-func compare(ctx context.Context, s store, before versions.Version, name string, d *rulefile.Document, out io.Writer) error {
+func (c *change) compare(ctx context.Context, s store, before versions.Version, name string, d *rulefile.Document, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
 		in = fmt.Sprintf("revision %d", before.Revision)
@@ -114,6 +117,9 @@ func compare(ctx context.Context, s store, before versions.Version, name string,
 		if was, err = s.Document(ctx, before); err != nil {
 			return err
 		}
+	}
+	if c.Output == "json" {
+		return c.changesJSON(in, was, d, out)
 	}
 	diff := udiff.Unified(in, name, string(was), string(d.Text))
 	if diff == "" {
@@ -135,8 +141,29 @@ func compare(ctx context.Context, s store, before versions.Version, name string,
 	return errChanges
 }
 
+// changesJSON prints the requests that change for programs. What was is compared as no rules, if it cannot be read.
+func (c *change) changesJSON(in string, was []byte, d *rulefile.Document, out io.Writer) error {
+	before := new(rule.Set)
+	if old, err := versions.Parse(in, was); err == nil {
+		before = old.Set
+	}
+	if err := changes(before, d.Set, c.Output, out); err != nil && !errors.Is(err, errDiffers) {
+		return err
+	}
+	if string(was) == string(d.Text) {
+		return nil
+	}
+	return errChanges
+}
+
 // finish reports what became of a new version, and deletes what nobody needs any more.
 func (c *change) finish(ctx context.Context, in store, v versions.Version, stdout, stderr io.Writer) error {
+	if c.Output == "json" {
+		if err := writeJSON(stdout, v); err != nil {
+			return err
+		}
+		stdout = io.Discard // what is for people
+	}
 	s, consul := in.(*versions.Store)
 	if !consul {
 		most := lookTime
@@ -209,7 +236,7 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 			if err != nil {
 				return err
 			}
-			return compare(ctx, s, current, a.File, document, stdout)
+			return a.compare(ctx, s, current, a.File, document, stdout)
 		}
 		by := a.by()
 		by.On = a.On

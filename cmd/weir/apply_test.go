@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -136,11 +137,12 @@ func TestApplyThroughAPI(t *testing.T) {
 	rulesapi.Add(a, rulesapi.Config{Store: versions.On(kv), Rules: "consul:", InForce: func() v1.InForce { return v1.InForce{} }})
 	server := httptest.NewServer(a.Handler())
 	defer server.Close()
-	weir := calls(t, dir, "--admin", strings.TrimPrefix(server.URL, "http://"))
+	at := strings.TrimPrefix(server.URL, "http://")
+	weir := calls(t, dir, "--admin", at)
 	one, _, _ := weir.apply(t, dir)
 	weir(0, "keys override set a 192.0.2.1 --limit 99/1m --until 1h --reason sale", "override of a 192.0.2.1: 99/1m until 20")
 	weir(0, "keys override list", "a     192.0.2.1  99/1m  20", "local  sale")
-	weir(0, "keys candidate set a --limit 5/1m --until 1h --reason try", "candidate of a: 5/1m until 20")
+	weir(0, "keys candidate set a --limit 5/1m --until 7d --reason try -o json", `"amends": "candidate of a: 5/1m until 20`)
 	weir(0, "keys candidate list -o json", `"limit": "5/1m"`, `"why": "try"`)
 	weir(0, "rules history", "override of a 192.0.2.1: 99/1m until 20", "Z: sale")
 	other := proc.WriteFile(t, filepath.Join(dir, "b.yaml"), "rules:\n- { name: b, key: [path], limit: 5/1s }\n")
@@ -150,14 +152,26 @@ func TestApplyThroughAPI(t *testing.T) {
 	weir(0, "keys override rm a 192.0.2.1 --reason over", "override of a 192.0.2.1 removed")
 	weir(1, "keys override rm a 192.0.2.1 --reason over", "does not exist")
 	weir(1, "keys override set a --limit 99/1m --until 1h --reason sale", "key, or hash")
-	weir(2, "keys override set a x --limit 99/1m --until soon --reason sale", "how long, such as 1h")
+	weir(2, "keys override set a x --limit 99/1m --until soon --reason sale", "how long from now, such as 7d or 1h")
 	weir(1, "keys candidate set a x --limit 5/1m --until 1h --reason try", "key")
 	weir(0, "keys candidate rm a --reason over", "candidate of a removed")
 	weir(0, "admin audit", "override.set", "candidate.remove")
 	weir(3, "rules rollback --dry-run", "+- { name: a, key: [client_ip], limit: 20/1m }")
+	weir(3, "rules apply "+filepath.Join(dir, "two.yaml")+" --dry-run -o json", `"change": "changed"`)
 	weir(2, "rules apply "+one+" --reason x --author ann", "knows who calls")
 	weir(2, "rules history --consul 127.0.0.1:8500", "name two places")
 	weir(2, "rules rollback --reason x --primary eu", "--primary needs --consul")
+	var made struct{ Revision uint64 }
+	if err := json.NewDecoder(strings.NewReader(weir(0, "rules apply "+one+" --reason json -o json"))).Decode(&made); err != nil || made.Revision == 0 {
+		t.Errorf("the new version as JSON: %+v, %v", made, err)
+	}
+	for _, line := range []string{"weir keys peek --admin " + at + " ", "weir keys override set --admin=" + at + " ", "weir tap --admin " + at + " --rule "} {
+		cmd := exec.CommandContext(t.Context(), binary)
+		cmd.Env = append(os.Environ(), "COMP_LINE="+line)
+		if out, err := cmd.Output(); err != nil || string(out) != "a\nb\n" {
+			t.Errorf("completion of %q: %q, %v; want the rules a and b", line, out, err)
+		}
+	}
 	server.Close()
 	weir(1, "rules history", "does not answer")
 	weir(1, "rules apply "+one+" --dry-run", "does not answer")

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/internal/bootstrap/acl"
 	"github.com/weirlimit/weir/internal/settings"
@@ -27,7 +28,7 @@ type makeCmd struct {
 	Dir     string   `arg:"" help:"Directory that has all of it, the keys of the authorities too; keep it safe."`
 	Regions []string `placeholder:"NAME" help:"Names of all regions, such as eu,us; default: those that are there."`
 	Home    string   `placeholder:"NAME" help:"Region with the aggregators, the rules and Consul's primary servers; default: as it was, or the only region."`
-	Life    int      `default:"90" placeholder:"DAYS" help:"How long new certificates last, in days."`
+	Life    cli.Span `default:"90d" placeholder:"TIME" help:"How long new certificates last."`
 	Rotate  string   `placeholder:"WHAT" help:"Replace certificates, authority, gossip, tokens, redis (its passwords) or key-secrets."`
 
 	ClientCert string `placeholder:"FILE" help:"Certificate that PoPs show to clients; it is kept."`
@@ -38,13 +39,15 @@ type makeCmd struct {
 	KubernetesNamespace string            `default:"istio-system" placeholder:"NAME" help:"Namespace of the gateway that is the PoP."`
 }
 
+const day = cli.Span(24 * time.Hour)
+
 // Validate returns a mistake in the command line.
 func (m *makeCmd) Validate() error {
 	switch what := []string{"certificates", "authority", "gossip", "tokens", "redis", "key-secrets"}; {
 	case m.Rotate != "" && !slices.Contains(what, m.Rotate):
 		return fmt.Errorf("--rotate must be one of %s but got %q", strings.Join(what, ", "), m.Rotate)
-	case m.Life < 21 || m.Life > 3650:
-		return errors.New("--life must be 21 to 3650 days: a third of it is left when a certificate is renewed, and authorities last ten years")
+	case m.Life < 21*day || m.Life > 3650*day:
+		return errors.New("--life must be 21d to 3650d: a third of it is left when a certificate is renewed, and authorities last ten years")
 	case len(m.AWS) > 0 && m.Kubernetes != "":
 		return errors.New("--aws and --kubernetes both print to standard output; run the command twice")
 	case m.Rotate != "" && (len(m.AWS) > 0 || m.Kubernetes != ""):
@@ -57,7 +60,7 @@ func (m *makeCmd) Validate() error {
 func (m *makeCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	report := func(line string) { fmt.Fprintln(stderr, line) }
 	_, _, err := bootstrap.Run(bootstrap.Options{
-		Dir: m.Dir, Home: m.Home, Regions: m.Regions, Rotate: m.Rotate, Life: time.Duration(m.Life) * 24 * time.Hour,
+		Dir: m.Dir, Home: m.Home, Regions: m.Regions, Rotate: m.Rotate, Life: time.Duration(m.Life),
 		ClientCert: m.ClientCert, ClientKey: m.ClientKey,
 		Publish: func(s *bootstrap.State, notes []string) error {
 			for _, note := range notes {
@@ -91,10 +94,10 @@ func (m *makeCmd) publish(s *bootstrap.State, stdout io.Writer, report func(stri
 }
 
 type aclCmd struct {
-	File   string        `arg:"" help:"acl.json of the home region's servers."`
-	Consul string        `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul. Without CONSUL_HTTP_TOKEN the management token of the file is used."`
-	Wait   time.Duration `default:"5m" placeholder:"TIME" help:"How long it is tried, while there is no leader yet."`
-	Prune  bool          `help:"Delete tokens and policies that were made so and are not in the file: once no program uses them."`
+	File   string   `arg:"" help:"acl.json of the home region's servers."`
+	Consul string   `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul. Without CONSUL_HTTP_TOKEN the management token of the file is used."`
+	Wait   cli.Span `default:"5m" placeholder:"TIME" help:"How long it is tried, while there is no leader yet."`
+	Prune  bool     `help:"Delete tokens and policies that were made so and are not in the file: once no program uses them."`
 }
 
 // Run makes what is missing.
@@ -105,7 +108,7 @@ func (a *aclCmd) Run(stdout io.Writer) error {
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Wait, time.Nanosecond))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(time.Duration(a.Wait), time.Nanosecond))
 	defer cancel()
 	changed := false
 	err = acl.Ensure(ctx, cmp.Or(a.Consul, "127.0.0.1:8500"), os.Getenv("CONSUL_HTTP_TOKEN"), f, a.Prune, func(line string) {

@@ -12,9 +12,9 @@ import (
 )
 
 type diffCmd struct {
-	Old    string `arg:"" predictor:"file" help:"Rules file, or a directory of them; - is standard input."`
-	New    string `arg:"" predictor:"file" help:"The same, for what is compared with it."`
-	Format string `enum:"text,json" default:"text" help:"How to print it: text, or json for programs."`
+	Old        string `arg:"" predictor:"file" help:"Rules file, or a directory of them; - is standard input."`
+	New        string `arg:"" predictor:"file" help:"The same, for what is compared with it."`
+	cli.Format `embed:""`
 }
 
 // errDiffers is the result of a comparison by which requests change, or may change.
@@ -34,7 +34,7 @@ func (d *diffCmd) Run(stdout io.Writer) error {
 	if len(r.found) > 0 {
 		return errReported
 	}
-	return changes(sets[0], sets[1], d.Format, stdout)
+	return changes(sets[0], sets[1], d.Output, stdout)
 }
 
 // changes prints which requests rules change, in the format text or json. The error is errDiffers if any does.

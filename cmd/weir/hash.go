@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/weirlimit/weir/internal/admin/cli"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service/secrets"
 )
@@ -13,6 +15,7 @@ type hashCmd struct {
 	Values     []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix. With --rules the name of the rule stands before them."`
 	Rules      string   `help:"Rules file of the rule: an address becomes its prefix, and a path what the rule makes of it." placeholder:"FILE"`
 	KeySecrets string   `help:"File of the secrets: print the key of a rule with hash: true, once for each of them." placeholder:"FILE"`
+	cli.Format `embed:""`
 }
 
 // Run prints the key, or what replaces one that is long or hashed.
@@ -25,16 +28,35 @@ func (h *hashCmd) Run(stdout io.Writer) error {
 		if r.Hash {
 			return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
 		}
-		_, err := fmt.Fprintln(stdout, string(r.KeyOf(values)))
-		return err
+		return h.print(stdout, []hashed{{Key: string(r.KeyOf(values))}})
 	}
 	all, err := secrets.Read(h.KeySecrets)
+	if err != nil {
+		return err
+	}
+	var keys []hashed
 	for i := range all {
-		if _, err := fmt.Fprintf(stdout, "%s %s\n", r.HashedKeyOf(values, &all[i].Secret), all[i].ID); err != nil {
+		keys = append(keys, hashed{string(r.HashedKeyOf(values, &all[i].Secret)), all[i].ID})
+	}
+	return h.print(stdout, keys)
+}
+
+// hashed is a key as it is counted.
+type hashed struct {
+	Key    string `json:"key"`
+	Secret string `json:"secret,omitempty"` // names the secret that it is hashed under
+}
+
+func (h *hashCmd) print(out io.Writer, keys []hashed) error {
+	if h.Output == "json" {
+		return writeJSON(out, keys)
+	}
+	for _, k := range keys {
+		if _, err := fmt.Fprintln(out, strings.TrimSpace(k.Key+" "+k.Secret)); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // rule is the rule that the values are for; without --rules one that takes each as it is.

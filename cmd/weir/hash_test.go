@@ -23,6 +23,7 @@ func TestKeyOfARule(t *testing.T) {
 	fatal.If(t, os.Chmod(open, 0o644))
 	for _, c := range []struct{ args, want string }{
 		{"keys hash plain 2001:db8::7 /v1/a|b --rules RULES", `2001:db8::/64|/v1/a\|b` + "\n"},
+		{"keys hash plain 192.0.2.7 / -o json --rules RULES", `"key": "192.0.2.7|/"`},
 		{"keys hash api hunter2 --rules RULES", "hashes its keys; give --key-secrets"},
 		{"keys hash nosuch hunter2 --rules RULES", "rule nosuch is not in"},
 		{"keys hash api a b --rules RULES", "has parts: 1, values here: 2"},

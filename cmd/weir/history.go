@@ -79,7 +79,7 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		case r.DryRun && err != nil:
 			return err
 		case r.DryRun:
-			return compare(ctx, s, current, name, document, stdout)
+			return r.compare(ctx, s, current, name, document, stdout)
 		}
 		v, err := s.Rollback(ctx, r.Revision, r.by())
 		if err != nil {

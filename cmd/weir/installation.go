@@ -16,10 +16,11 @@ import (
 )
 
 type tokenCmd struct {
-	Name   string    `arg:"" help:"Who gets it, as the audit shall have it."`
-	Role   string    `required:"" enum:"viewer,operator,admin" help:"What it allows: viewer, operator or admin."`
-	Prefix string    `placeholder:"TEXT" help:"Allow changes of rules only whose names begin so."`
-	Until  time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it ends, such as 2027-01-31T00:00:00Z."`
+	Name       string  `arg:"" help:"Who gets it, as the audit shall have it."`
+	Role       string  `required:"" enum:"viewer,operator,admin" help:"What it allows: viewer, operator or admin."`
+	Prefix     string  `placeholder:"TEXT" help:"Allow changes of rules only whose names begin so."`
+	Until      cli.End `placeholder:"TIME" help:"When it ends, such as 90d or 2027-01-31."`
+	cli.Format `embed:""`
 }
 
 // Validate returns a mistake in the command line.
@@ -30,9 +31,21 @@ func (t *tokenCmd) Validate() error {
 	return nil
 }
 
+// tokenItem is the item of the file of tokens.
+type tokenItem struct {
+	Name   string    `json:"name"`
+	Role   string    `json:"role"`
+	Prefix string    `json:"prefix,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	SHA256 string    `json:"sha256"`
+}
+
 // Run prints a token, and the item of the file of tokens that it needs.
 func (t *tokenCmd) Run(stdout io.Writer) error {
 	token, sum := access.NewToken()
+	if t.Output == "json" {
+		return writeJSON(stdout, map[string]any{"token": token, "item": tokenItem{t.Name, t.Role, t.Prefix, t.Until.Time, sum}})
+	}
 	item := fmt.Sprintf("{ name: %q, role: %s, ", t.Name, t.Role)
 	if t.Prefix != "" {
 		item += fmt.Sprintf("prefix: %q, ", t.Prefix)

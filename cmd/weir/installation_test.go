@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -45,20 +46,48 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Every command that reads an installation prints tables, wide ones and JSON, and says so in the same words.
+// For programs the token and its item have fields.
+func TestTokenJSON(t *testing.T) {
+	var made struct {
+		Token string
+		Item  tokenItem
+	}
+	out := inHome(t, t.TempDir(), 0, "admin", "token", "ann", "--role", "viewer", "--until", "2100-01-31T00:00", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Token == "" || made.Item.Name != "ann" || made.Item.Role != "viewer" || made.Item.Until.Year() != 2100 || len(made.Item.SHA256) != 64 {
+		t.Errorf("%v, %+v of %s", err, made, out)
+	}
+}
+
+// Every command that prints an answer prints it as text or as JSON, and says so in the same words. What is not in the list
+// prints what it wrote, or passes on what it read.
 func TestOutput(t *testing.T) {
 	parser := fatal.Get(kong.New(new(commands), kong.Vars{"version": "test"}))(t)
-	var found []string
+	var found, without []string
 	for _, leaf := range parser.Model.Leaves(false) {
+		as := ""
 		for _, f := range leaf.Flags {
-			if f.Name == "output" && f.Short == 'o' && f.Enum == "table,wide,json" && f.Default == "table" {
-				found = append(found, leaf.Path())
+			if f.Name == "output" && f.Short == 'o' && f.Default == "text" {
+				as = f.Enum
 			}
+			if f.Name == "format" {
+				t.Errorf("%s has --format", leaf.Path())
+			}
+		}
+		name := strings.TrimPrefix(leaf.Path(), "weir ")
+		switch as {
+		case "text,wide,json":
+			found = append(found, name)
+		case "":
+			without = append(without, name)
 		}
 	}
 	slices.Sort(found)
-	want := "admin audit explain keys candidate list keys override list keys peek keys reset rules history status tap top"
-	if got := strings.Join(found, " "); strings.ReplaceAll(got, "weir ", "") != want {
-		t.Errorf("%q, want %q", got, want)
+	slices.Sort(without)
+	if got, want := strings.Join(found, ", "), "admin audit, explain, keys candidate list, keys override list, keys peek, keys reset, rules history, status, top"; got != want {
+		t.Errorf("tables: %s, want %s", got, want)
+	}
+	want := "admin bootstrap acl, admin bootstrap make, admin export-filter, admin forget-region, debug, healthcheck, help, rules compile, rules convert, rules init"
+	if got := strings.Join(without, ", "); got != want {
+		t.Errorf("without -o: %s, want %s", got, want)
 	}
 }

@@ -86,7 +86,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "weir:", err)
 		return 2
 	}
-	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*"))) // if a shell asks, see docs/cli.md
+	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*")), // if a shell asks, see docs/cli.md
+		kongplete.WithPredictor("rule", complete.PredictFunc(func(args complete.Args) []string { return cli.RuleNames(args.All) })))
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
@@ -209,10 +210,15 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Words of the command."`
 }
 
-type versionCmd struct{}
+type versionCmd struct {
+	cli.Format `embed:""`
+}
 
 // Run prints the version.
-func (versionCmd) Run(stdout io.Writer) error {
+func (v *versionCmd) Run(stdout io.Writer) error {
+	if v.Output == "json" {
+		return writeJSON(stdout, map[string]string{"version": version.Version})
+	}
 	_, err := fmt.Fprintln(stdout, "weir", version.Version)
 	return err
 }

@@ -47,6 +47,7 @@ func TestWeir(t *testing.T) {
 			args := strings.Fields(strings.TrimPrefix(command, "$ weir"))
 			cmd := exec.Command(binary, args...)
 			cmd.Dir = "testdata"
+			cmd.Env = append(os.Environ(), "TZ=UTC")
 			var stdout, stderr bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("rules: [{ name: a, key: ip }]\n"), &stdout, &stderr
 			if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

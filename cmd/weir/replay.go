@@ -14,10 +14,10 @@ import (
 
 // logFlags name a log and the rules for it.
 type logFlags struct {
-	Log    string `arg:"" predictor:"file" help:"Access log: JSON or default format of Envoy, or combined format of Apache and nginx; also compressed by gzip. - is standard input."`
-	Rules  string `required:"" placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them."`
-	Region string `placeholder:"NAME" help:"Region of the PoP, for rules that look at it; default: that of each line."`
-	Format string `enum:"text,json" default:"text" help:"How to print: text, or json for programs."`
+	Log        string `arg:"" predictor:"file" help:"Access log: JSON or default format of Envoy, or combined format of Apache and nginx; also compressed by gzip. - is standard input."`
+	Rules      string `required:"" placeholder:"FILE" predictor:"file" help:"Rules file, or a directory of them."`
+	Region     string `placeholder:"NAME" help:"Region of the PoP, for rules that look at it; default: that of each line."`
+	cli.Format `embed:""`
 }
 
 // Validate returns a mistake in the command line.
@@ -49,7 +49,7 @@ func (f *logFlags) read(do func(io.Reader, replay.Config) error) error {
 
 // print prints an answer to programs, or some of it as a table to people.
 func (f *logFlags) print(out io.Writer, answer, items any, columns string) error {
-	o := cli.Output{Output: f.Format}
+	o := cli.Output{Output: f.Output}
 	return o.Print(out, answer, items, columns)
 }
 
@@ -74,11 +74,11 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "text" {
+	if c.Output == "text" {
 		writeSummary(stdout, r)
 	}
 	err = c.print(stdout, r, r.Rules, "rule mode matched admitted denied keys keys_denied no_key unknown")
-	if err != nil || c.Format == "json" {
+	if err != nil || c.Output == "json" {
 		return err
 	}
 	for i := range r.Rules {
@@ -154,12 +154,12 @@ func (c *suggestCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "text" {
+	if c.Output == "text" {
 		writeSheds(stdout, sheds)
 	}
 	err = c.print(stdout, all, all, "rule limit_now keys sampled largest_peak limit_suggested note")
 	for i := range all {
-		if err == nil && c.Format == "text" {
+		if err == nil && c.Output == "text" {
 			writeNote(stdout, all[i].Rule, all[i].Lacks)
 		}
 	}

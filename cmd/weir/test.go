@@ -16,13 +16,13 @@ type testCmd struct {
 	Files    []string `arg:"" name:"file" predictor:"file" help:"Rules files, YAML or JSON, or directories of them; all are read as one document."`
 	Only     string   `name:"run" placeholder:"TEXT" help:"Run the tests that have this text in their names."`
 	Coverage bool     `help:"Also list the rules, overrides and alternatives of conditions that no test reaches."`
-	Format   string   `enum:"text,json,junit" default:"text" help:"How to print the result: text, or json or junit for programs."`
+	Output   string   `short:"o" enum:"text,json,junit" default:"text" help:"How to print the result: text, or json or junit for programs."`
 }
 
 // Validate returns a mistake in the command line.
 func (c *testCmd) Validate() error {
-	if c.Coverage && c.Format != "text" {
-		return errors.New("--coverage is printed as text alone; leave out --format")
+	if c.Coverage && c.Output != "text" {
+		return errors.New("--coverage is printed as text alone; leave out -o")
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 		suite, err = ruletests.Read(names, files)
 	}
 	if err != nil {
-		r := &report{format: c.Format, out: stdout, files: c.Files}
+		r := &report{format: c.Output, out: stdout, files: c.Files}
 		r.fail(names, err)
 		return r.end()
 	}
@@ -80,7 +80,7 @@ func (c *testCmd) Run(stdout io.Writer) error {
 }
 
 func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests.Coverage) error {
-	if c.Format == "json" {
+	if c.Output == "json" {
 		return writeJSON(out, all)
 	}
 	var cases []testCase
@@ -93,7 +93,7 @@ func (c *testCmd) print(out io.Writer, all []tested, failed int, seen *ruletests
 		}
 		cases = append(cases, one)
 	}
-	if c.Format == "junit" {
+	if c.Output == "junit" {
 		return writeJUnit(out, "weir rules test", cases)
 	}
 	if failed > 0 {

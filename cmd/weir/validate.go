@@ -23,7 +23,7 @@ type validateCmd struct {
 	RatelimitBindings string    `placeholder:"FILE" predictor:"file" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
 	RatelimitConfig   string    `placeholder:"DIR" predictor:"file" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
 	Ratelimit         ratelimit `embed:"" prefix:"ratelimit-"`
-	Format            string    `enum:"text,json,junit" default:"text" help:"How to print what is found: text, or json or junit for programs."`
+	Output            string    `short:"o" enum:"text,json,junit" default:"text" help:"How to print what is found: text, or json or junit for programs."`
 	Strict            bool      `help:"Fail on warnings, too."`
 	Ignore            []string  `placeholder:"CODE" help:"Leave out warnings of these codes."`
 }
@@ -51,7 +51,7 @@ func (v *validateCmd) Validate() error {
 
 // Run checks all files, whatever is wrong with the first.
 func (v *validateCmd) Run(stdout io.Writer) error {
-	r := &report{format: v.Format, strict: v.Strict, ignore: v.Ignore, out: stdout}
+	r := &report{format: v.Output, strict: v.Strict, ignore: v.Ignore, out: stdout}
 	var rules *rule.Set // of the last file
 	for _, file := range v.Files {
 		rules = checkRules(r, file)

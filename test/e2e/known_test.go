@@ -192,7 +192,7 @@ func asLogged(t *testing.T, log, rules string) {
 			Denied, Unknown int
 		}
 	}
-	tool(decided, &replayed, "rules", "replay", "-", "--format", "json")
+	tool(decided, &replayed, "rules", "replay", "-", "-o", "json")
 	for _, r := range replayed.Rules {
 		if unknown := slices.Contains([]string{"url", "here", "edge", "core"}, r.Rule); unknown != (r.Unknown > 0) || !unknown && r.Denied != rejected[r.Rule] {
 			t.Errorf("%+v, Envoy rejected %d", r, rejected[r.Rule])

@@ -52,7 +52,7 @@ func newDemo(t *testing.T) *demo {
 }
 
 func (d *demo) environ() []string {
-	return append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
+	return append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"), "TZ=UTC")
 }
 
 func port(addr string) string {

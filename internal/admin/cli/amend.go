@@ -3,13 +3,11 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -48,7 +46,7 @@ func (*Candidate) AfterApply(c *kong.Context) error { c.Bind(candidates); return
 
 // of names an entry.
 type of struct {
-	Rule   string   `arg:"" help:"Name of the rule, as it is written in the rules file."`
+	Rule   string   `arg:"" predictor:"rule" help:"Name of the rule, as it is written in the rules file."`
 	Values []string `arg:"" optional:"" name:"value" help:"Of an override a value for each part of the rule's key."`
 	Hash   string   `help:"Hash of the key instead, for a rule with hash: true; weir keys hash prints it."`
 }
@@ -60,11 +58,14 @@ type change struct {
 }
 
 // amends makes a change, and prints what became of it.
-func (c *change) amends(out io.Writer, call client.Call) error {
+func (c *change) amends(out io.Writer, as Format, call client.Call) error {
 	return c.Use(func(ctx context.Context, to *client.Client) error {
 		var amended v1.Amended
 		if _, err := to.Do(ctx, call, &amended); err != nil {
 			return err
+		}
+		if as.Output == "json" {
+			return (&Output{as.Output}).Print(out, amended, nil, "")
 		}
 		text := fmt.Sprintf("revision %d: %s", amended.Version.Revision, amended.Version.Amends)
 		if amended.Before != "" {
@@ -73,19 +74,6 @@ func (c *change) amends(out io.Writer, call client.Call) error {
 		_, err := io.WriteString(out, safe(text)+"\n")
 		return err
 	})
-}
-
-// until is a time, or how long from now.
-type until struct{ time.Time }
-
-// UnmarshalText reads it.
-func (u *until) UnmarshalText(text []byte) (err error) {
-	if d, wrong := time.ParseDuration(string(text)); wrong == nil {
-		u.Time = time.Now().Add(d)
-	} else if u.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return errors.New("must be a time, such as 2027-01-31T00:00:00Z, or how long, such as 1h")
-	}
-	return nil
 }
 
 // limitJSON is a limit as JSON: of 50/1m or "50/1m" or an object.
@@ -101,13 +89,14 @@ type setAmendment struct {
 	of     `embed:""`
 	change `embed:""`
 	Limit  []string `required:"" sep:"none" placeholder:"LIMIT" help:"The limit, as in the rules file, such as 50/1m; for an override of a rule with limits one for each of them."`
-	Until  until    `required:"" placeholder:"TIME" help:"When it ends: a time, or how long from now, such as 1h."`
+	Until  End      `required:"" placeholder:"TIME" help:"When it ends: how long from now, such as 1h or 7d, or a time, such as 2026-12-04 or 2026-12-04T18:00, at most 30 days ahead."`
 	Name   string   `help:"Name of an override, as clients that are rejected are told."`
+	Format `embed:""`
 }
 
 // Run sets an entry.
 func (s *setAmendment) Run(stdout io.Writer, k kind) error {
-	o := amend.Amendment{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.Time, Why: s.Reason}
+	o := amend.Amendment{Rule: s.Rule, Key: s.Values, Hash: s.Hash, Name: s.Name, Until: s.Until.UTC(), Why: s.Reason}
 	if len(s.Limit) == 1 {
 		o.Limit = limitJSON(s.Limit[0])
 	} else {
@@ -117,12 +106,13 @@ func (s *setAmendment) Run(stdout io.Writer, k kind) error {
 		}
 		o.Limits = json.RawMessage("[" + strings.Join(all, ",") + "]")
 	}
-	return s.amends(stdout, client.Call{Method: http.MethodPut, Path: string(k), Body: o})
+	return s.amends(stdout, s.Format, client.Call{Method: http.MethodPut, Path: string(k), Body: o})
 }
 
 type rmAmendment struct {
 	of     `embed:""`
 	change `embed:""`
+	Format `embed:""`
 }
 
 // Run ends an entry.
@@ -131,7 +121,7 @@ func (r *rmAmendment) Run(stdout io.Writer, k kind) error {
 	if r.Hash != "" {
 		query.Set("hash", r.Hash)
 	}
-	return r.amends(stdout, client.Call{Method: http.MethodDelete, Path: string(k) + "?" + query.Encode()})
+	return r.amends(stdout, r.Format, client.Call{Method: http.MethodDelete, Path: string(k) + "?" + query.Encode()})
 }
 
 type listAmendments struct{ listing }

@@ -2,9 +2,12 @@
 //
 //	cli.go       the address of the API
 //	table.go     tables
+//	color.go     colours on a terminal
+//	when.go      times on the command line
+//	names.go     completion of the names of rules
 //	versions.go  versions of the rules
 //	status.go    members and warnings
-//	watch.go     busiest keys, single decisions
+//	watch.go     busiest keys, single decisions, answers again and again
 //	keys.go      counters of keys
 //	explain.go   decisions on a request
 //	amend.go     overrides and candidates

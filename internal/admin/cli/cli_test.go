@@ -13,9 +13,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fatih/color"
 
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
@@ -24,6 +27,9 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
+
+// Times are printed in the zone of this machine.
+func init() { time.Local = time.UTC }
 
 var day = time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
 
@@ -115,22 +121,23 @@ func TestCommands(t *testing.T) {
 	by := change{at, "a sale"}
 	login := of{Rule: "login", Values: []string{"ann", "eu"}}
 	for name, c := range map[string]command{
-		"status": &Status{listing: list("table")}, "status_wide": &Status{listing: list("wide")}, "status_json": &Status{listing: list("json")},
-		"top":            &Top{listing: list("table"), By: "key", Limit: 3, EachPop: true},
+		"status": &Status{listing: list("text")}, "status_wide": &Status{listing: list("wide")}, "status_json": &Status{listing: list("json")},
+		"top":            &Top{listing: list("text"), By: "key", Limit: 3, EachPop: true},
 		"top_rule":       &Top{listing: list("wide"), By: "rule", Limit: 3},
-		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: time.Minute, Output: "table"},
-		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: time.Minute, Output: "json"},
-		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, Metadata: map[string]string{"ai:model": "large"}, listing: list("table")},
-		"explain_line":   &Explain{Line: `{"path":"/login?a=b","host":"h","headers":{"x-a":null},"client":"192.0.2.1","details":"weir-denied:login","rule":"login","status":429}`, Region: "eu", listing: list("table")},
+		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: Span(time.Minute), Output: "text"},
+		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: Span(time.Minute), Output: "json"},
+		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, Metadata: map[string]string{"ai:model": "large"}, listing: list("text")},
+		"explain_line":   &Explain{Line: `{"path":"/login?a=b","host":"h","headers":{"x-a":null},"client":"192.0.2.1","details":"weir-denied:login","rule":"login","status":429}`, Region: "eu", listing: list("text")},
 		"explain_wide":   &Explain{Line: `{"shadow":"a\u001b"}`, listing: list("wide")},
-		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("table")},
-		"peek":           &Peek{counted{"login", []string{"ann", "eu"}}, true, list("table")}, "peek_counted": &Peek{counted{"login", []string{"ann|eu"}}, false, list("wide")},
-		"reset":           &Reset{counted{"login", []string{"ann"}}, by, Output{"table"}},
-		"override_set":    on{overrides, &setAmendment{login, by, []string{"50/1m"}, until{day}, "vip"}},
-		"override_limits": on{overrides, &setAmendment{of{Rule: "login", Hash: "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, until{day}, ""}},
-		"override_list":   on{overrides, &listAmendments{list("table")}}, "override_rm": on{overrides, &rmAmendment{login, by}},
-		"candidate_set": on{candidates, &setAmendment{of{Rule: "login"}, by, []string{"5/1m"}, until{day}, ""}}, "candidate_list": on{candidates, &listAmendments{list("wide")}}, "candidate_rm": on{candidates, &rmAmendment{of{Rule: "login"}, by}},
-		"audit": &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": on{overrides, &listAmendments{list("json")}},
+		"explain_header": &Explain{URL: "/", Header: []string{"x-a"}, listing: list("text")},
+		"peek":           &Peek{counted{"login", []string{"ann", "eu"}}, true, list("text")}, "peek_counted": &Peek{counted{"login", []string{"ann|eu"}}, false, list("wide")},
+		"reset":           &Reset{counted{"login", []string{"ann"}}, by, Output{"text"}},
+		"override_set":    on{overrides, &setAmendment{login, by, []string{"50/1m"}, End{day}, "vip", Format{}}},
+		"override_limits": on{overrides, &setAmendment{of{Rule: "login", Hash: "h1"}, by, []string{"50/1m", `{"count":5,"per":"1d"}`}, End{day}, "", Format{}}},
+		"override_list":   on{overrides, &listAmendments{list("text")}}, "override_rm": on{overrides, &rmAmendment{login, by, Format{}}},
+		"candidate_set": on{candidates, &setAmendment{of{Rule: "login"}, by, []string{"5/1m"}, End{day}, "", Format{}}}, "candidate_list": on{candidates, &listAmendments{list("wide")}}, "candidate_rm": on{candidates, &rmAmendment{of{Rule: "login"}, by, Format{}}},
+		"override_set_json": on{overrides, &setAmendment{login, by, []string{"50/1m"}, End{day}, "", Format{"json"}}},
+		"audit":             &Audit{5, "8-x", list("wide")}, "audit_json": &Audit{listing: list("json")}, "override_list_json": on{overrides, &listAmendments{list("json")}},
 	} {
 		*calls = nil
 		var out bytes.Buffer
@@ -162,22 +169,64 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// lines takes what is printed until it has enough of it.
+type lines struct {
+	bytes.Buffer
+	most int
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.most--; l.most == 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return l.Buffer.Write(p)
+}
+
+// With --watch a command prints its answer again, problems or not, until it cannot. On a terminal it has colours, in columns
+// that are where they are without, and the newest answer alone.
+func TestTerminal(t *testing.T) {
+	at, _ := serve(t, status())
+	var once bytes.Buffer
+	show := &Status{listing: listing{at, Output{"text"}}}
+	if err := show.Run(&once); !errors.Is(err, ErrUnwell) {
+		t.Fatal(err)
+	}
+	show.Watch = true
+	again := &lines{most: 3}
+	if err := show.Run(again); !errors.Is(err, io.ErrClosedPipe) || again.String() != once.String()+"\n"+once.String()+"\n" {
+		t.Errorf("%v, printed\n%s", err, again)
+	}
+	color.NoColor = false
+	defer func() { color.NoColor = true }()
+	again = &lines{most: 2}
+	if err := show.Run(again); !errors.Is(err, io.ErrClosedPipe) || !strings.HasPrefix(again.String(), "\x1b[H\x1b[2J") {
+		t.Errorf("%v, printed\n%q", err, again.String())
+	}
+	if !strings.Contains(again.String(), red+`has rules 6, not 7; tls: \x1b[31mno`+plain) {
+		t.Errorf("the problem is not red in\n%q", again.String())
+	}
+	text := regexp.MustCompile(`\x1b\[(\d\dm|H|2J)`).ReplaceAllString(again.String(), "")
+	if strings.ReplaceAll(text, " \n", "\n") != strings.ReplaceAll(once.String(), " \n", "\n")+"\n" {
+		t.Errorf("without colours\n%s\nwant\n%s", text, &once)
+	}
+}
+
 // All is well if nothing is wrong.
 func TestWell(t *testing.T) {
 	s := status()
 	s.Missing, s.Members = nil, s.Members[:2]
 	at, _ := serve(t, s)
 	var out bytes.Buffer
-	if err := (&Status{listing: listing{at, Output{"table"}}}).Run(&out); err != nil {
+	if err := (&Status{listing: listing{at, Output{"text"}}}).Run(&out); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	s.InForce = v1.InForce{}
 	at, _ = serve(t, s)
-	if _ = (&Status{listing: listing{at, Output{"table"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
+	if _ = (&Status{listing: listing{at, Output{"text"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
 		t.Errorf("without rules: %s", &out)
 	}
 	out.Reset()
-	if err := (&Status{true, listing{at, Output{"table"}}}).Run(&out); !errors.Is(err, ErrUnwell) || !strings.Contains(out.String(), "no request matched it") {
+	if err := (&Status{Strict: true, listing: listing{at, Output{"text"}}}).Run(&out); !errors.Is(err, ErrUnwell) || !strings.Contains(out.String(), "no request matched it") {
 		t.Errorf("with warnings and --strict: %v\n%s", err, &out)
 	}
 }
@@ -215,19 +264,5 @@ func TestDebug(t *testing.T) {
 	}
 	if err := (&Debug{file, at}).Run(&out); err == nil || !strings.Contains(err.Error(), "name another file") {
 		t.Errorf("an archive that is there: %v", err)
-	}
-}
-
-// Times are points in time, or from now.
-func TestUntil(t *testing.T) {
-	var u until
-	if err := u.UnmarshalText([]byte("2026-11-26T10:00:00Z")); err != nil || !u.Equal(day) {
-		t.Errorf("%v, %v", u, err)
-	}
-	if err := u.UnmarshalText([]byte("1h")); err != nil || time.Until(u.Time).Round(time.Minute) != time.Hour {
-		t.Errorf("%v, %v", u, err)
-	}
-	if err := u.UnmarshalText([]byte("tomorrow")); err == nil {
-		t.Error("tomorrow is a time")
 	}
 }

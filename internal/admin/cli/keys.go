@@ -13,7 +13,7 @@ import (
 
 // counted names counters.
 type counted struct {
-	Rule string   `arg:"" help:"Name of the rule, as it is written in the rules file, or of one of those that it is expanded into, such as login@1d."`
+	Rule string   `arg:"" predictor:"rule" help:"Name of the rule, as it is written in the rules file, or of one of those that it is expanded into, such as login@1d."`
 	Key  []string `arg:"" optional:"" help:"The key, as top, tap and explain print it; or each of its parts."`
 }
 
@@ -23,7 +23,7 @@ func (k *counted) name() v1.Key { return v1.Key{Rule: k.Rule, Counted: strings.J
 // Peek has the flags of the command that prints what counters hold.
 type Peek struct {
 	counted `embed:""`
-	Watch   bool `default:"true" negatable:"" help:"Also what PoPs decide for the key, which takes 3 s."`
+	PoPs    bool `name:"pops" default:"true" negatable:"" help:"Also what PoPs decide for the key, which takes 3 s."`
 	listing
 }
 
@@ -34,7 +34,7 @@ const countersColumns = "rule override|variant=override counted=key unlimited li
 func (p *Peek) Run(stdout io.Writer) error {
 	return p.Use(func(ctx context.Context, c *client.Client) error {
 		var found v1.Counters
-		call := client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: v1.Peek{Key: p.name(), Watch: p.Watch}}
+		call := client.Call{Method: http.MethodPost, Path: "/v1/keys:peek", Body: v1.Peek{Key: p.name(), Watch: p.PoPs}}
 		if _, err := c.Do(ctx, call, &found); err != nil {
 			return err
 		}

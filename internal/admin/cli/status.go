@@ -22,10 +22,13 @@ const lookEvery = time.Second
 type Status struct {
 	Strict bool `help:"Fail on warnings, too."`
 	listing
+	watching
 }
 
 // Run prints all members, problems and warnings, and fails if there are problems.
-func (s *Status) Run(stdout io.Writer) error {
+func (s *Status) Run(stdout io.Writer) error { return s.watch(stdout, s.print) }
+
+func (s *Status) print(stdout io.Writer) error {
 	return s.Use(func(ctx context.Context, c *client.Client) error {
 		seen, err := look(ctx, c)
 		if err != nil {

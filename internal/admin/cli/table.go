@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,12 +16,17 @@ import (
 
 // Output has the flag of commands that print tables.
 type Output struct {
-	Output string `short:"o" enum:"table,wide,json" default:"table" help:"How to print: as a table, as a wide one with further columns, or as json for programs."`
+	Output string `short:"o" enum:"text,wide,json" default:"text" help:"How to print: as text, as wide text with more columns, or as json for programs."`
+}
+
+// Format has the flag of commands that print no tables.
+type Format struct {
+	Output string `short:"o" enum:"text,json" default:"text" help:"How to print: as text, or as json for programs."`
 }
 
 // Print prints an answer as JSON, or a list of items as a table.
 //
-// Columns are parted by blanks. Each is the path of a field of an item, such as version.revision, or several parted by |, of
+// A column without a text in any row is left out. Columns are parted by blanks. Each is the path of a field of an item, such as version.revision, or several parted by |, of
 // which the first counts that has something; behind = stands the title where it is another. Columns that begin with +
 // are in wide tables alone.
 func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
@@ -39,18 +45,23 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 	if err := json.Unmarshal(text, &rows); err != nil {
 		return err
 	}
-	all := o.columns(columns)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	cells := make([]string, len(all))
-	for i := range all {
-		cells[i] = all[i].title
-	}
-	fmt.Fprintln(table, strings.Join(cells, "\t"))
-	for _, row := range rows {
-		for i := range all {
-			cells[i] = all[i].of(row)
+	lines := make([]string, 1+len(rows))
+	for _, c := range o.columns(columns) {
+		cells := make([]string, len(rows))
+		for i := range rows {
+			cells[i] = c.of(rows[i])
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+		if len(rows) > 0 && strings.Join(cells, "") == "" {
+			continue
+		}
+		lines[0] += paint(bold, c.title) + "\t"
+		for i, text := range cells {
+			lines[1+i] += paint(cmp.Or(colours[c.title], colours[text], plain), text) + "\t"
+		}
+	}
+	for _, line := range lines {
+		fmt.Fprintln(table, strings.TrimSuffix(line, "\t"))
 	}
 	return table.Flush()
 }
@@ -112,7 +123,7 @@ func cell(field string, value any) string {
 		return ""
 	case string:
 		if when, err := time.Parse(time.RFC3339, v); err == nil && (field == "when" || field == "until") {
-			return when.Format(time.DateTime)
+			return when.Local().Format(time.RFC3339)
 		}
 		return v
 	case bool:

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -17,6 +20,7 @@ import (
 // Top has the flags of the command that shows what comes most.
 type Top struct {
 	listing
+	watching
 	By      string `enum:"key,denied,rule" default:"key" help:"What to count: keys, keys that are rejected, or rules: key, denied or rule."`
 	Denied  bool   `help:"The same as --by denied."`
 	Limit   int    `default:"20" help:"Most rows, 1 to 512."`
@@ -33,18 +37,47 @@ func (t *Top) Run(stdout io.Writer) error {
 	if t.By == "rule" {
 		list, columns = "rules", "rule used admitted_per_second=admitted/s denied_per_second=denied/s shadow_denied=would_deny +matched +no_key +admitted +denied hint"
 	}
-	return t.show(stdout, client.Call{Path: "/v1/top?" + query.Encode()}, list, columns)
+	return t.watch(stdout, func(out io.Writer) error {
+		return t.show(out, client.Call{Path: "/v1/top?" + query.Encode()}, list, columns)
+	})
+}
+
+// watchEvery is the time between two answers of a command with --watch.
+const watchEvery = 2 * time.Second
+
+// watching has the flag of commands that can print their answer again and again.
+type watching struct {
+	Watch bool `short:"w" help:"Print it again every 2 s, until Ctrl-C."`
+}
+
+// watch prints once or, with --watch, until that fails. A terminal shows the newest answer alone.
+func (w *watching) watch(out io.Writer, print func(io.Writer) error) error {
+	if !w.Watch {
+		return print(out)
+	}
+	for {
+		var text bytes.Buffer
+		err := print(&text)
+		if errors.Is(err, ErrUnwell) {
+			err = nil
+		}
+		_, lost := fmt.Fprintln(out, clear()+text.String())
+		if err = cmp.Or(err, lost); err != nil {
+			return err
+		}
+		time.Sleep(watchEvery)
+	}
 }
 
 // Tap has the flags of the command that prints single decisions.
 type Tap struct {
 	Installation `embed:""`
-	Rule         string        `help:"Only of this rule."`
-	Key          string        `help:"Only of this key, its parts joined by |."`
-	Outcome      string        `enum:",admitted,denied,unavailable,would-deny" default:"" help:"Only these: admitted, denied, unavailable or would-deny."`
-	PerSecond    int           `default:"10" help:"Most decisions a second, 1 to 1000; of more chance picks."`
-	For          time.Duration `default:"1m" help:"For how long."`
-	Output       string        `short:"o" enum:"table,wide,json" default:"table" help:"How to print: as lines, or as a line of json each for programs."`
+	Rule         string `predictor:"rule" help:"Only of this rule."`
+	Key          string `help:"Only of this key, its parts joined by |."`
+	Outcome      string `enum:",admitted,denied,unavailable,would-deny" default:"" help:"Only these: admitted, denied, unavailable or would-deny."`
+	PerSecond    int    `default:"10" help:"Most decisions a second, 1 to 1000; of more chance picks."`
+	For          Span   `default:"1m" help:"For how long."`
+	Output       string `short:"o" enum:"text,json" default:"text" help:"How to print: as lines of text, or each as a line of json for programs."`
 }
 
 // Run prints decisions as they are made.
@@ -55,7 +88,7 @@ func (t *Tap) Run(stdout io.Writer) error {
 			query.Set(name, value)
 		}
 	}
-	return t.follow(t.For, func(ctx context.Context, c *client.Client) error {
+	return t.follow(time.Duration(t.For), func(ctx context.Context, c *client.Client) error {
 		err := c.Events(ctx, "/v1/stream?"+query.Encode(), func(event string, data []byte) error { return t.print(stdout, event, data) })
 		if ctx.Err() != nil { // the time is over
 			return nil
@@ -88,7 +121,7 @@ func (t *Tap) line(d *v1.Decision) string {
 		text, _ := encode(d, "") // it was JSON
 		return text
 	}
-	line := fmt.Sprintf("%s  %-11s  %s  %s  %s", d.When.Format("15:04:05.000"), d.Outcome, d.From, d.Rule, d.Key)
+	line := fmt.Sprintf("%s  %-11s  %s  %s  %s", d.When.Local().Format("15:04:05.000Z07:00"), d.Outcome, d.From, d.Rule, d.Key)
 	if d.Override != "" {
 		line += "  override " + d.Override
 	}
@@ -97,5 +130,5 @@ func (t *Tap) line(d *v1.Decision) string {
 	} else {
 		line += fmt.Sprint("  remaining ", d.Remaining)
 	}
-	return safe(strings.TrimSpace(line)) + "\n"
+	return paint(colours[d.Outcome], safe(strings.TrimSpace(line))) + "\n"
 }
