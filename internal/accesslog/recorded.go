@@ -1,9 +1,19 @@
 package accesslog
 
 import (
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
 )
+
+// Outcome is the response for rules that count by it. If the line does not say who made the response, it is the upstream's.
+func (l *Line) Outcome() rule.Response {
+	details := l.Others["details"]
+	status, _ := strconv.Atoi(l.Others["status"])
+	return rule.Response{Upstream: details == "" || details == "via_upstream", Status: status, GRPCStatus: rule.NoGRPCStatus}
+}
 
 // Recorded is the request and the response of a line, for people.
 func (l *Line) Recorded() string {

@@ -141,6 +141,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 		w.field("charge_rejected").bool(true)
 	}
 	w.cost(r.Cost)
+	w.count(&r.Count)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
 	w.enumField("sharing", r.Sharing.String(), SharingProportional.String())
 	if r.Consistency != lease.Leased || !r.SmallExact {
@@ -353,6 +354,31 @@ func (w *writer) cost(c Cost) {
 		w.field("max").int(c.Max)
 		w.close('}')
 	}
+}
+
+func (w *writer) count(c *Count) {
+	if !c.ByResponse() {
+		return
+	}
+	w.field("count").open('{')
+	w.statuses("status", c.Status)
+	w.statuses("grpc_status", c.GRPCStatus)
+	w.close('}')
+}
+
+func (w *writer) statuses(field string, all []int) {
+	if len(all) == 0 {
+		return
+	}
+	w.field(field).open('[')
+	for _, s := range all {
+		if field == "status" && s < 100 {
+			w.string(Classes[s])
+		} else {
+			w.int(int64(s))
+		}
+	}
+	w.close(']')
 }
 
 func (w *writer) onFailure(r *Rule, def lease.OnFailure) {

@@ -58,6 +58,7 @@ import (
 //	algorithm      sliding_window; fixed_window with scope: global. A token_bucket has burst = count
 //	align          clock
 //	cost           1
+//	count          every request
 //	scope          region
 //	consistency    leased; exact for limits of few units, see lease.Few
 //	overdraft      1 unit per holder (optimistic)
@@ -133,6 +134,8 @@ type Rule struct {
 	// Only the tier that counts the key has them, see [Set.Encode].
 	Keys []KeyLimit
 	Cost Cost
+	// Count selects the responses that count. Not with limit.SlidingLog or limit.Concurrency.
+	Count Count
 
 	Scope Scope
 	// Sharing is how regions share the limit while it is too small for all of them. Only with

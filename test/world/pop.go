@@ -148,6 +148,8 @@ type Request struct {
 	// Lasts is how long its stream lasts once it is admitted, in which it holds slots of concurrency limits; 0: it
 	// ends at once. A request that is rejected does.
 	Lasts limit.Micros
+	// Response is the response when its stream ends, for rules that count responses; zero: none of the upstream.
+	Response rule.Response
 	// Ended is called when the request and its stream have ended; nil: nobody asks. Neither is called of a request
 	// whose PoP restarts while it waits.
 	Ended func(r *Request)
@@ -187,8 +189,7 @@ var noInputs rule.Inputs
 // end ends a request: at once, or when its stream is over.
 func (p *PoP) end(n int, r *Request) {
 	if r.Lasts == 0 || r.Edge.Outcome != edge.Admit {
-		p.Workers[n].End(p.Now(), &r.Edge)
-		r.end()
+		p.leaves(n, r)
 		return
 	}
 	life := p.Life
@@ -197,10 +198,16 @@ func (p *PoP) end(n int, r *Request) {
 			r.end()
 			return
 		}
-		p.Workers[n].End(p.Now(), &r.Edge)
-		r.end()
+		p.leaves(n, r)
 		p.finish(n)
 	})
+}
+
+// leaves ends a request with its response.
+func (p *PoP) leaves(n int, r *Request) {
+	p.Workers[n].Settle(p.Now(), &r.Edge, r.Response)
+	p.Workers[n].End(p.Now(), &r.Edge)
+	r.end()
 }
 
 func (r *Request) end() {

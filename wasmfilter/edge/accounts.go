@@ -115,6 +115,25 @@ func (a *accounts) refund(now lease.Millis, h *hit) {
 	}
 }
 
+// settle puts back a reservation whose response does not count, and forgets denials that it may have caused. Units of
+// which the account has no lease go back with the next call: no request waits for them, and responses are many.
+func (a *accounts) settle(now lease.Millis, h *hit) {
+	p, taken, denied := h.policy, h.taken, h.policy.Denials.Forget(h.key.Hash)
+	if taken == (holder.Taken{}) {
+		return
+	}
+	back := taken.Parts
+	outcome := a.change(now, p, h.key, func(e *table.Entry) {
+		e.Denied = lease.Sum(e.Denied, denied)
+		back = e.Refund(&p.Terms, taken)
+	})
+	if outcome != table.Stored {
+		back = taken.Parts
+	}
+	a.uplink.GiveBack(p, h.key, back[0])
+	a.uplink.GiveBack(p, h.key, back[1])
+}
+
 // refundLocal puts back what a hit of scope: pop took.
 func (a *accounts) refundLocal(now lease.Millis, h *hit) {
 	p, period, cost := h.policy, h.period, h.cost
@@ -164,4 +183,63 @@ func (a *accounts) reported(now, sent lease.Millis, r *uplink.Report, g lease.Gr
 		e.Apply(&p.Terms, now, sent, want, g, 0, jitter)
 	})
 	a.port.Unreported += uint64(dropped)
+}
+
+const (
+	// strandedFor is how long entries stay whose rule is gone, or has another shape:
+	// rules that go and come back, as while two replicas of the region differ, find
+	// their counters again.
+	strandedFor lease.Millis = 10_000
+	// unknownFor is how long after the last ask for a key a debt is kept that the
+	// region answers with unknown_rule: a replica with other rules may have the rule.
+	unknownFor lease.Millis = 30_000
+)
+
+// merge makes the shared counter of a rule with scope: pop reject what e rejects, so
+// that a key that spent its limit does not get another one with the place of others.
+func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) bool {
+	p := a.rules.InForce.ByID[e.Rule]
+	if p == nil { // this worker does not have the rule yet
+		return false
+	}
+	shared.Counter = p.Limit.Union(shared.Counter, e.Counter, a.pop.TimeOfDay(now))
+	return true
+}
+
+// gone gives back what an entry held that was evicted or dropped, as far as its rule is in
+// force, and counts what it owed.
+func (a *accounts) gone(e *table.Entry) {
+	p := a.rules.InForce.ByID[e.Rule]
+	for i := range e.Leases {
+		if lot := &e.Leases[i]; lot.Units > 0 && !lot.Local && p != nil && !p.Local {
+			a.uplink.GiveBack(p, p.Key(a.pop.Seed, e.Key), lot.Part())
+		}
+	}
+	a.port.Unreported += uint64(e.Overdrawn)
+}
+
+// idle reports whether an entry of the table may be forgotten: a new one would do
+// the same, or it belongs to no rule in force.
+func (a *accounts) idle(e *table.Entry, now lease.Millis) bool {
+	if a.rules.InForce == nil {
+		return false
+	}
+	p := a.rules.InForce.ByID[e.Rule]
+	switch {
+	case p == nil:
+		return a.rules.Newest()
+	case p.Local:
+		return p.Limit.Fresh(e.Counter, a.pop.TimeOfDay(now))
+	}
+	return e.State.Idle(&p.Terms, now)
+}
+
+// forgotten reports whether the scan drops an entry. What a rule leaves behind that
+// is gone, or has another shape, is of no use: the counter that its units were
+// charged to is not asked any more, and the new one has a limit of its own.
+func (a *accounts) forgotten(e *table.Entry, now lease.Millis) bool {
+	if a.rules.InForce == nil || a.rules.InForce.ByID[e.Rule] == nil && now < a.rules.Since+strandedFor {
+		return false
+	}
+	return a.idle(e, now)
 }

@@ -175,6 +175,9 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict holder.Verd
 	if v.request == nil {
 		d.countShadow(now, h, verdict)
 		d.slots.leave(now, h) // its request has gone on without them
+		if v.reserved != nil {
+			d.decideReserved(now, v.reserved, h, verdict)
+		}
 		return
 	}
 	r := v.request

@@ -76,6 +76,8 @@ type waiter struct {
 	serial  uint32
 	hit     int
 	cost    int64
+
+	reserved *hit // of a shadow rule with count: what the answer grants is a reservation of that request
 }
 
 // live reports whether the answer still matters: the request was not decided

@@ -164,6 +164,13 @@ func (d *decider) admit(now lease.Millis, r *Request) {
 		h.ownLimit()
 		h.policy.Counts.Decided[h.decision]++
 		r.Degraded = r.Degraded || h.decision >= rulebook.FailedOpen
+		if h.policy.Settles && !h.uncounted {
+			h.reservation = true
+			r.open++
+		}
+	}
+	if r.open > 0 && len(r.keys) == 0 {
+		r.keepKeys()
 	}
 	if d.live.View != nil {
 		for i := range r.hits {
@@ -258,10 +265,17 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		}
 		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost, noSecret: m.NoSecret}
 		verdict := d.takeUndenied(now, &h)
+		var reserved *hit
+		if p.Settles && verdict != holder.Reject {
+			reserved = r.reserveShadow(&h)
+		}
 		if verdict == holder.Wait && d.uplink.Lane(p).Open {
 			verdict = holder.Admit
 		} else if verdict == holder.Wait {
-			verdict = d.ask(now, &h, waiter{cost: h.cost})
+			verdict = d.ask(now, &h, waiter{cost: h.cost, reserved: reserved})
+		}
+		if reserved != nil && verdict != holder.Wait {
+			d.decideReserved(now, reserved, &h, verdict)
 		}
 		if verdict != holder.Wait {
 			d.countShadow(now, &h, verdict)
@@ -271,7 +285,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 			r.WouldDeny = append(r.WouldDeny, name)
 		}
 		if h.slots != nil {
-			r.shadows = append(r.shadows, h)
+			r.shadows = append(r.shadows, &hit{policy: p, cost: h.cost, slots: h.slots})
 		}
 	}
 }

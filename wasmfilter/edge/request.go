@@ -63,10 +63,11 @@ type Request struct {
 	waiting   int            // index in decider.waiting, if Outcome is Wait
 	groupOf   *uplink.Flight // the call in which its wants have group
 	group     uint32
-	grouped   int   // wants in this group
-	shadows   []hit // slots in use under shadow rules
+	grouped   int    // wants in this group
+	shadows   []*hit // of shadow rules: slots in use, and reservations
 	sheds     []shedding.Held
-	keys      []byte // of its hits, while it waits
+	open      int    // reservations that no response has settled
+	keys      []byte // of its hits, while it waits or has reservations
 }
 
 // hit is one rule that applies to a request.
@@ -88,6 +89,9 @@ type hit struct {
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
 	denied    bool              // concurrency: the region denied it, and is asked again
+
+	reservation bool // what it takes is one, which the response settles
+	returns     bool // of a shadow rule: the response came before the answer of the region, and does not count
 }
 
 // Quota is what a response states about one rule that applied.
@@ -193,14 +197,17 @@ func (r *Request) leaveSheds() {
 	r.sheds = r.sheds[:0]
 }
 
-// Holds reports whether the request holds slots until it ends, or counts as in flight by a shed rule.
+// HasReservations reports whether the response decides if the request counts, see [Worker.Settle].
+func (r *Request) HasReservations() bool { return r.open > 0 }
+
+// Holds reports whether the request has reservations, holds slots until it ends, or counts as in flight by a shed rule.
 func (r *Request) Holds() bool {
 	for i := range r.hits {
 		if r.hits[i].slots != nil {
 			return true
 		}
 	}
-	return len(r.shadows)+len(r.sheds) > 0
+	return r.open+len(r.shadows)+len(r.sheds) > 0
 }
 
 // begin makes r ready for another request.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -144,6 +145,7 @@ func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 
 // end ends a request, however it ended.
 func (d *decider) end(now lease.Millis, r *Request) {
+	d.settleBy(now, r, rule.Response{})
 	r.leaveSheds()
 	if r.Outcome == Wait {
 		d.unwait(r)
@@ -154,7 +156,7 @@ func (d *decider) end(now lease.Millis, r *Request) {
 		d.slots.leave(now, &r.hits[i])
 	}
 	for i := range r.shadows {
-		d.slots.leave(now, &r.shadows[i])
+		d.slots.leave(now, r.shadows[i])
 	}
 	r.serial++
 }

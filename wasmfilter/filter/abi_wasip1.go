@@ -352,7 +352,7 @@ func onRequestHeaders(context, headers, endOfStream uint32) uint32 {
 
 //go:wasmexport proxy_on_response_headers
 func onResponseHeaders(context, headers, endOfStream uint32) uint32 {
-	module.ResponseHeaders(context)
+	module.ResponseHeaders(context, false) // it exports no callback for trailers, which every response with trailers would pay for
 	return proceed
 }
 

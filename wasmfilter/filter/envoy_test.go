@@ -206,7 +206,7 @@ func (e *envoy) complete(x *exchange) {
 
 func (e *envoy) respondFrom(x *exchange) {
 	e.crossed.callbacks.add("response_headers")
-	e.runOf(x, 0, func(g *VM) { g.ResponseHeaders(x.id) })
+	e.runOf(x, 0, func(g *VM) { g.ResponseHeaders(x.id, false) })
 }
 
 func (e *envoy) end(x *exchange) {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// The properties of a stream that rules can need, as paths: names, each but the last with a zero byte behind it.
+// The properties of a stream that rules can need, and of its response, as paths: names, each but the last with a zero byte behind it.
 // Envoy 1.40 answers metadata without its type: a string as it is, a number as a double of 8 bytes, a boolean as one
 // byte, lists and structs as a count, sizes and values. Without the property it answers status 1, for null status 3.
 // The name of a route is empty if it has none.
@@ -19,6 +19,7 @@ const (
 	RouteName    = "xds\x00route_name"
 	URISAN       = "connection\x00uri_san_peer_certificate"
 	DNSSAN       = "connection\x00dns_san_peer_certificate"
+	CodeDetails  = "response\x00code_details"
 	MetadataOf   = "metadata\x00filter_metadata\x00" // and a namespace, and a key in it; of a claim names within that
 	jwtAuthnData = MetadataOf + "envoy.filters.http.jwt_authn\x00"
 )

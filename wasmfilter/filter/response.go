@@ -48,10 +48,30 @@ func (p *plugin) sample(r *edge.Request) {
 	p.worker.Responded(p.host.Now(), r, failed, shed.Load(load, binary))
 }
 
+// settle settles the reservations of a request by its response, which may have trailers.
+func (p *plugin) settle(r *edge.Request, trailers bool) {
+	by := rule.Response{Trailers: trailers}
+	details, _ := p.host.Property(CodeDetails)
+	by.Upstream = details == "via_upstream"
+	status, _ := p.host.ResponseHeader(":status")
+	by.Status, _ = strconv.Atoi(status)
+	grpc, _ := p.host.ResponseHeader("grpc-status")
+	by.GRPCStatus = grpcStatus(grpc)
+	p.worker.Settle(p.host.Now(), r, by)
+}
+
+// grpcStatus is the status of gRPC that a header or a trailer states.
+func grpcStatus(text string) int {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return rule.NoGRPCStatus
+}
+
 // report writes to the access log that a request is admitted without its region, or that a
 // shadow rule would reject it. A host that keeps headers gets those of the response.
 func (p *plugin) report(r *edge.Request) {
-	if p.host.KeepsHeaders() {
+	if p.host.KeepsHeaders() && !r.HasReservations() {
 		p.annotate(r)
 	}
 	p.tag(r)

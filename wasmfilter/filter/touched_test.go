@@ -201,7 +201,7 @@ func TestAllocatesNothing(t *testing.T) {
 			e.current, e.fetched = x.id, encodeMap(x.request)
 			if n := testing.AllocsPerRun(1000, func() {
 				m.RequestHeaders(x.id)
-				m.ResponseHeaders(x.id)
+				m.ResponseHeaders(x.id, false)
 				m.Deleted(x.id)
 			}); n != 0 {
 				t.Errorf("%s, watched %v: %v allocations", c.name, watched, n)

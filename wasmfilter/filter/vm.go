@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -193,19 +194,40 @@ func (m *VM) Finish(context uint32) {
 // Keeps reports whether a stream is one of which the VM has to know the response and the end.
 func (m *VM) Keeps(context uint32) bool { return m.streams.find(context) != nil }
 
-// ResponseHeaders takes the response to a request.
-func (m *VM) ResponseHeaders(context uint32) {
+// ResponseHeaders takes the response to a request; trailers: ResponseTrailers may follow.
+func (m *VM) ResponseHeaders(context uint32, trailers bool) {
 	s := m.streams.find(context)
 	if s == nil {
 		return
 	}
 	defer m.recovered("on_response_headers")
 	m.panics.at("on_response_headers")
-	if s.request.Outcome == edge.Admit && !m.host.KeepsHeaders() {
-		s.plugin.annotate(&s.request)
+	r := &s.request
+	annotates := r.Outcome == edge.Admit && !m.host.KeepsHeaders()
+	if r.HasReservations() {
+		s.plugin.settle(r, trailers)
+		annotates = true
 	}
-	s.plugin.sample(&s.request)
-	if r := &s.request; r.Outcome != edge.Wait && !r.Holds() {
+	if annotates {
+		s.plugin.annotate(r)
+	}
+	s.plugin.sample(r)
+	if r.Outcome != edge.Wait && !r.Holds() {
+		m.end(s)
+	}
+}
+
+// ResponseTrailers takes the trailers of a response: their grpc-status, empty if they have none.
+func (m *VM) ResponseTrailers(context uint32, status string) {
+	s := m.streams.find(context)
+	if s == nil || !s.request.HasReservations() {
+		return
+	}
+	defer m.recovered("on_response_trailers")
+	m.panics.at("on_response_trailers")
+	r := &s.request
+	s.plugin.worker.Settle(m.host.Now(), r, rule.Response{Upstream: true, GRPCStatus: grpcStatus(status)})
+	if !r.Holds() {
 		m.end(s)
 	}
 }

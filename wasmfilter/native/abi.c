@@ -200,8 +200,8 @@ HOOK void envoy_dynamic_module_on_http_filter_scheduled(void *filter, const void
 	release(s);
 }
 
-HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, const void *module, bool end) {
-	stream *s = (stream *)module;
+// annotate does the tasks for the response.
+static void annotate(stream *s) {
 	buffer name, value;
 	size_t at = 0;
 	for (uint32_t what; next(s, &at, &what, &name, &value);) {
@@ -212,8 +212,26 @@ HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, cons
 		}
 	}
 	s->size = 0;
+}
+
+HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, const void *module, bool end) {
+	stream *s = (stream *)module;
+	annotate(s);
 	if (s->kept) {
-		weirResponseHeaders(s->worker, s);
+		weirResponseHeaders(s->worker, s, end);
+		annotate(s);
+	}
+	return go_on;
+}
+
+HOOK int envoy_dynamic_module_on_http_filter_response_trailers(void *filter, const void *module) {
+	static const char name[] = "grpc-status";
+	stream *s = (stream *)module;
+	buffer value = {NULL, 0};
+	size_t count = 0;
+	if (s->kept) {
+		CALL(http_get_header)(s->filter, response_trailers, (buffer){name, sizeof(name) - 1}, &value, 0, &count);
+		weirResponseTrailers(s->worker, s, value);
 	}
 	return go_on;
 }
@@ -235,7 +253,6 @@ HOOK void envoy_dynamic_module_on_http_filter_destroy(const void *module) {
 HOOK int envoy_dynamic_module_on_http_filter_request_body(void *f, const void *m, bool end) { return 0; }
 HOOK int envoy_dynamic_module_on_http_filter_request_trailers(void *f, const void *m) { return 0; }
 HOOK int envoy_dynamic_module_on_http_filter_response_body(void *f, const void *m, bool end) { return 0; }
-HOOK int envoy_dynamic_module_on_http_filter_response_trailers(void *f, const void *m) { return 0; }
 HOOK void envoy_dynamic_module_on_http_filter_stream_complete(void *f, const void *m) {}
 HOOK void envoy_dynamic_module_on_http_filter_http_callout_done(void *f, const void *m, uint64_t id, int result, header *h,
 	size_t n, buffer *b, size_t k) {}

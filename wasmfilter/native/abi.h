@@ -22,8 +22,8 @@ typedef struct {
 	size_t value_length;
 } header;
 
-enum { request_headers = 0, response_headers = 2 };
-enum { source_address = 24, dns_san_of_peer = 35, uri_san_of_peer = 37, route_name = 61 };
+enum { request_headers = 0, response_headers = 2, response_trailers = 3 };
+enum { response_code_details = 16, source_address = 24, dns_san_of_peer = 35, uri_san_of_peer = 37, route_name = 61 };
 enum { go_on = 0, wait_for_verdict = 4 }; // statuses of request headers: Continue, StopAllIterationAndWatermark
 enum { callout_made = 0 };
 enum { dynamic_metadata = 0 }; // a source of metadata

@@ -151,12 +151,23 @@ func weirScheduled(number C.uint32_t, s *C.stream, headers *C.header, count C.si
 }
 
 //export weirResponseHeaders
-func weirResponseHeaders(number C.uint32_t, s *C.stream) {
+func weirResponseHeaders(number C.uint32_t, s *C.stream, end C.bool) {
 	defer recovered("http_filter_response_headers")
 	w := workerOf(number)
 	w.begin(s, nil, 0)
 	defer w.end()
-	w.vm.ResponseHeaders(uint32(s.id))
+	w.vm.ResponseHeaders(uint32(s.id), !bool(end))
+}
+
+// weirResponseTrailers takes the trailers of a response with their grpc-status.
+//
+//export weirResponseTrailers
+func weirResponseTrailers(number C.uint32_t, s *C.stream, status C.buffer) {
+	defer recovered("http_filter_response_trailers")
+	w := workerOf(number)
+	w.begin(s, nil, 0)
+	defer w.end()
+	w.vm.ResponseTrailers(uint32(s.id), w.copied(status.ptr, status.length))
 }
 
 //export weirDestroyed
@@ -268,6 +279,7 @@ var attributes = map[string]C.int{
 	filter.RouteName:   C.route_name,
 	filter.URISAN:      C.uri_san_of_peer,
 	filter.DNSSAN:      C.dns_san_of_peer,
+	filter.CodeDetails: C.response_code_details,
 }
 
 func (w *worker) Property(path string) (value string, ok bool) {

@@ -108,6 +108,7 @@ type Target struct {
 	Parts     int // of its key
 	Off       bool
 	Hash      bool // its keys are hashed under a secret
+	Responses bool // responses decide what it counts
 }
 
 // Flaw returns why the rule of the binding cannot be bound; empty if it can. all are what the
@@ -119,6 +120,8 @@ func (b *Binding) Flaw(all []Target) string {
 		switch {
 		case t.Algorithm == limit.Concurrency: // no client would ever release a slot
 			return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
+		case t.Responses: // no message of this protocol tells the response
+			return name + " has count, which needs the response; clients of this protocol do not send it; bind a rule without count"
 		case t.Hash:
 			return name + " has hash: true, which is for requests that PoPs see; bind a rule without it"
 		case t.Parts != len(b.keyed):

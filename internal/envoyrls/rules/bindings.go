@@ -28,7 +28,7 @@ func (c *Config) resolve(b *binding.Binding) (made []*Rule) {
 func (c *Config) targets(name string) (all []binding.Target) {
 	for _, one := range c.File.Expanded(name) {
 		if p := c.File.Policy(one, 0, nil); p != nil {
-			all = append(all, binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off, Hash: p.Hash})
+			all = append(all, binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off, Hash: p.Hash, Responses: p.ByResponse})
 		}
 	}
 	return all

@@ -42,6 +42,9 @@ var (
 	RejectionStatusRange = Range{400, 599}
 	GRPCStatusRange      = Range{1, 16}
 
+	CountedStatusRange     = Range{200, 599}
+	CountedGRPCStatusRange = Range{0, 16}
+
 	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
 	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
 	ttlRange      = Range{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}

@@ -21,6 +21,9 @@ func (c *checker) combinations(r *rule.Rule) {
 	case r.Scope == rule.ScopeGlobal && base.Algorithm == limit.Concurrency:
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
+	if a := base.Algorithm; r.Count.ByResponse() && (a == limit.SlidingLog || a == limit.Concurrency) {
+		c.add("count", "does not go with "+a.String()+", only with windows and buckets; write algorithm: sliding_window, or leave count out", "algorithm")
+	}
 	c.sharing(r)
 	c.localNeedsShare(r)
 	c.lease(r)

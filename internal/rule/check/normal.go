@@ -14,6 +14,7 @@ func normal(rules []rule.Rule) []rule.Rule {
 		r := &rules[i]
 		r.Match = normalMatch(r.Match)
 		r.Cost.By = normalPart(rule.Part{r.Cost.By})[0]
+		r.Count = rule.Count{Status: ascending(r.Count.Status), GRPCStatus: ascending(r.Count.GRPCStatus)}
 		normalShed(r)
 		r.Limits = slices.Clone(r.Limits)
 		for j := range r.Limits {
@@ -68,6 +69,17 @@ func normalPart(p rule.Part) rule.Part {
 		}
 	}
 	return p
+}
+
+// ascending returns a sorted copy of statuses.
+func ascending(statuses []int) []int {
+	statuses = slices.Clone(statuses)
+	for i := range statuses { // few, as in sorted
+		for j := i; j > 0 && statuses[j] < statuses[j-1]; j-- {
+			statuses[j], statuses[j-1] = statuses[j-1], statuses[j]
+		}
+	}
+	return statuses
 }
 
 // sorted returns a copy of regions in the order of their names.

@@ -58,3 +58,18 @@ func (c *checker) body(f *rejection.Form, hidden, json bool) {
 		c.add("rejection.body", "is not JSON: "+err.Error()+"; correct it, or write content_type: text/plain", "rejection.content_type")
 	}
 }
+
+// count checks which responses count.
+func (c *checker) count(count *rule.Count) {
+	for i, status := range count.Status {
+		class := ""
+		if status >= 100 && slices.Contains(count.Status, status/100) {
+			class = rule.Classes[status/100]
+		}
+		c.reject(class != "", "count.status", strconv.Itoa(status)+" is in "+class+"; leave it out")
+		c.reject(class == "" && i > 0 && status == count.Status[i-1], "count.status", "has a status twice; leave it out")
+	}
+	for i, status := range count.GRPCStatus {
+		c.reject(i > 0 && status == count.GRPCStatus[i-1], "count.grpc_status", "has "+strconv.Itoa(status)+" twice; leave it out")
+	}
+}

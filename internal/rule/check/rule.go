@@ -28,6 +28,7 @@ func (c *checker) rule(r *rule.Rule) {
 		c.add("key", "is the same for all requests, and percent selects keys; write the parts of a key, such as [client_ip], or leave percent out")
 	}
 	c.cost(r.Cost)
+	c.count(&r.Count)
 	c.onFailure(r)
 	c.period("timeout", r.Timeout, timeoutRange)
 	c.period("lease.interval", r.LeaseInterval, intervalRange)

@@ -1,6 +1,9 @@
 package read
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/rejection"
@@ -36,4 +39,50 @@ func rejectionForm(v strict.Value) (f rejection.Form) {
 	f.Body, _ = v.Field("body").String("a text in quotes")
 	f.ContentType, _ = v.Field("content_type").String(check.ContentTypeForms)
 	return f
+}
+
+const (
+	countForms  = "the responses that count, such as { status: [401, 403] }"
+	statusForms = "a list of statuses and classes, such as [401, 403, 5xx]"
+	statusForm  = "a status from 200 to 599, such as 401, or a class: 2xx, 3xx, 4xx or 5xx"
+	grpcForms   = "a list of statuses of gRPC, such as [7, 16]"
+)
+
+// count reads which responses count.
+func count(v strict.Value) (c rule.Count) {
+	if !v.Is(strict.Object, countForms) || !v.Object(countFields...) {
+		return c
+	}
+	for _, item := range statuses(v.Field("status"), statusForms) {
+		class, in := 0, check.CountedStatusRange
+		if item.Kind() == strict.String {
+			class = slices.Index(rule.Classes[:], item.Node().Text)
+		}
+		switch n, _ := strconv.Atoi(item.Node().Text); {
+		case class > 0:
+			c.Status = append(c.Status, class)
+		case item.Kind() == strict.Int && in.Low <= int64(n) && int64(n) <= in.High:
+			c.Status = append(c.Status, n)
+		default:
+			item.Fail(strict.Quote(item.Node().Text) + " is no status of a response; write " + statusForm)
+		}
+	}
+	for _, item := range statuses(v.Field("grpc_status"), grpcForms) {
+		if n := integer(item, check.CountedGRPCStatusRange); item.Ok() {
+			c.GRPCStatus = append(c.GRPCStatus, int(n))
+		}
+	}
+	if v.Ok() && !c.ByResponse() {
+		v.Fail("has no status; write " + countForms + ", or leave it out")
+	}
+	return c
+}
+
+// statuses reads a list that is not empty.
+func statuses(v strict.Value, want string) []strict.Value {
+	items := v.List(rule.MaxAlternatives, want)
+	if v.Kind() == strict.List && len(items) == 0 && v.Ok() {
+		v.Fail("is empty; write " + want + ", or leave it out")
+	}
+	return items
 }

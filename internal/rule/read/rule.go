@@ -41,6 +41,7 @@ func (d *reader) rule(v strict.Value, i int) {
 	r.Hash, _ = v.Field("hash").Bool()
 	r.Scope = enum(v.Field("scope"), rule.ScopeRegion)
 	r.Cost = d.cost(v.Field("cost"))
+	r.Count = count(v.Field("count"))
 	r.Sharing = enum(v.Field("sharing"), rule.SharingProportional)
 	r.Consistency, r.SmallExact = enum(v.Field("consistency"), lease.Leased), !v.Field("consistency").Present()
 	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)

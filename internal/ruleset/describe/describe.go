@@ -51,8 +51,14 @@ func limitOf(r *rule.Rule, what string) string {
 		return "sheds load"
 	}
 	s := r.Limits[0].Limit
+	if r.Count.ByResponse() {
+		what = " response"
+	}
 	if s.Count != 1 && what != "" {
 		what += "s"
+	}
+	if r.Count.ByResponse() {
+		what += " (" + statuses(&r.Count) + ")"
 	}
 	text := fmt.Sprint(s.Count, what, " per ", period(s))
 	if s.Algorithm == limit.Concurrency {
@@ -73,6 +79,22 @@ func limitOf(r *rule.Rule, what string) string {
 		parts = append(parts, list(sources, " or "))
 	}
 	return text + " per " + list(parts, " and ")
+}
+
+// statuses are those that a rule counts, such as "401, 5xx, gRPC 16".
+func statuses(c *rule.Count) string {
+	var words []string
+	for _, s := range c.Status {
+		if s < len(rule.Classes) {
+			words = append(words, rule.Classes[s])
+		} else {
+			words = append(words, fmt.Sprint(s))
+		}
+	}
+	for _, s := range c.GRPCStatus {
+		words = append(words, fmt.Sprint("gRPC ", s))
+	}
+	return strings.Join(words, ", ")
 }
 
 // PerSecond is how many units a second the rule's own limit lets pass of one key; 0: it has no limit, or none per time.

@@ -14,6 +14,7 @@ import (
 func TestRule(t *testing.T) {
 	for fields, want := range map[string]string{
 		"key: [client_ip], limit: 5/1m, match: { method: POST, path: /login }, on_failure: deny":                                           "5 requests per minute per client IP · POST /login · enforced · exact · rejects if the region is unavailable",
+		"key: [client_ip], limit: 5/10m, count: { status: [403, 401, 5xx], grpc_status: [16] }":                                            "5 responses (5xx, 401, 403, gRPC 16) per 10 minutes per client IP · all requests · enforced · exact · admits if the region is unavailable",
 		"key: [], limit: 2000/10s, mode: shadow, match: { path: { prefix: /v1/ } }":                                                        "2000 requests per 10 seconds in total · /v1/… · on trial: rejects nothing · leased · admits if the region is unavailable",
 		"limit: 1/90ms, scope: pop, key: [{ header: x-user, else: client_ip }, path]":                                                      "1 request per 90ms per x-user or client IP and path · all requests · enforced · counted by each PoP alone",
 		"key: [], limit: 9/2h, cost: 3, consistency: leased, match: { method: [GET, PUT], host: a.example.com, header: { x-tier: gold } }": "9 units per 2 hours in total · GET or PUT on a.example.com with 1 more condition · enforced · leased · admits if the region is unavailable",
@@ -27,6 +28,9 @@ func TestRule(t *testing.T) {
 		if got := strings.Join(Rule(r), " · "); got != want {
 			t.Errorf("%s:\n%s, want\n%s", fields, got, want)
 		}
+	}
+	if got := Limit(ruleOf(t, "key: [client_ip], limit: 1/1m, count: { status: [401] }")); got != "1 response (401) per minute per client IP" {
+		t.Error(got)
 	}
 	if got := Limit(ruleOf(t, "key: [client_ip], limit: 5/1m")); got != "5 per minute per client IP" {
 		t.Error(got)

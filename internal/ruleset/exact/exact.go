@@ -32,6 +32,7 @@ type Limiter struct {
 	asks     []engine.Ask // of the request that is being decided
 	asked    []int        // the hit of each ask
 	back     []engine.Ask // these give back what it was granted
+	granted  []int        // the hit of each of these
 	counted  []Counted    // by its hits
 }
 
@@ -42,6 +43,8 @@ type Hit struct {
 	Key           string
 	// Place separates counters of the same key: for example the name of a region. Empty: all share one.
 	Place string
+	// Returned is true if the response does not count: what the request took goes back when it ends.
+	Returned bool
 	// Part is how many of so many units of the limit are available; nil: all.
 	Part func(units int64) int64
 
@@ -80,11 +83,11 @@ func New(set *rule.Set, most int) *Limiter {
 }
 
 // Decide decides a request, which is not earlier than any before, and notes in its hits what becomes of each; lasts is for how long it
-// holds its slots of concurrency limits. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
+// holds its slots of concurrency limits, and what goes back when it ends. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
 // concurrency limits come last; -1: none. Rules in shadow are asked if none does.
 func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 	l.end(at)
-	l.now, l.back = at, l.back[:0]
+	l.now, l.back, l.granted = at, l.back[:0], l.granted[:0]
 	l.counted = slices.Grow(l.counted[:0], len(hits))[:len(hits)]
 	clear(l.counted)
 	if denier = l.acquire(hits, false); denier >= 0 {
@@ -92,8 +95,8 @@ func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 		return denier
 	}
 	l.acquire(hits, true)
-	for _, a := range l.back {
-		if a.Op == engine.Release {
+	for i, a := range l.back {
+		if a.Op == engine.Release || hits[l.granted[i]].Returned {
 			heap.Push(&l.streams, Ending[engine.Ask]{at + lasts, a})
 		}
 	}
@@ -127,7 +130,7 @@ func (l *Limiter) acquire(hits []Hit, shadow bool) (denier int) {
 		case g.Status != lease.OK:
 			h.Uncounted = true
 		case g.Granted > 0:
-			l.back = append(l.back, l.asks[n].GiveBack(g))
+			l.back, l.granted = append(l.back, l.asks[n].GiveBack(g)), append(l.granted, i)
 		}
 	}
 	return denier

@@ -54,7 +54,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 	err := r.each(log, func(e *entry) {
 		for i, h := range e.hits {
 			k := sampled{h.Rule, e.hashes[i]}
-			if h.Variant != 0 || own[k] || !peaks.has(k.hash) {
+			if h.Variant != 0 || own[k] || h.Returned || !peaks.has(k.hash) {
 				continue
 			}
 			p := peaks.of[k]

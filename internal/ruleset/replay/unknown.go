@@ -32,6 +32,12 @@ type looked struct {
 	unknown, noKey, exempted int64            // requests: not known, without a part of the key, and for which it lifts others
 }
 
+// Words for what a rule with count needs of a line. No line states the status of gRPC.
+const (
+	status     = "status"
+	grpcStatus = "status of gRPC"
+)
+
 func newDecider(c Config) decider {
 	set := c.Rules
 	d := decider{set: set, region: c.Region, rules: make([]looked, set.Len())}
@@ -53,6 +59,12 @@ func newDecider(c Config) decider {
 		if d.rules[i].at = (request.Known{}).Missing(r); r.Concurrent() {
 			d.rules[i].at = append(d.rules[i].at, accesslog.Duration)
 		}
+		if r.Count.ByResponse() {
+			d.rules[i].at = append(d.rules[i].at, status)
+		}
+		if len(r.Count.GRPCStatus) > 0 {
+			d.rules[i].at = append(d.rules[i].at, grpcStatus)
+		}
 	}
 	d.with, d.where = rule.NewSet(with, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
 	for i := range d.rules {
@@ -68,6 +80,9 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	if d.region != "" {
 		l.Request.Region, l.Known["region"] = d.region, true
 	}
+	if l.Others["status"] != "" {
+		l.Known[status] = true
+	}
 	l.Request.Fill(d.with.Inputs(), q)
 	q.Now, q.Secret = e.at, &exact.Secret
 	d.where.Match(q, &d.found)
@@ -77,10 +92,13 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	}
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
-		if d.set.Rule(h.Rule).Concurrent() {
+		r := d.set.Rule(h.Rule)
+		counts, _ := r.Count.Settle(l.Outcome())
+		returned := r.Count.ByResponse() && !counts
+		if r.Concurrent() || returned {
 			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
-		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)})
+		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key), Returned: returned})
 		e.hashes = append(e.hashes, hashOf(h.Rule, h.Key))
 	}
 	for _, i := range d.found.MissingKey {

@@ -71,6 +71,8 @@ func effectOf(name string, a, b *side) string {
 		return ""
 	case name == "on_failure":
 		return ranked(failures[a.rule.OnFailure], failures[b.rule.OnFailure])
+	case name == "count":
+		return ranked(strictness(a.rule), strictness(b.rule))
 	case name == "scope":
 		return ranked(scopes[a.rule.Scope], scopes[b.rule.Scope])
 	}
@@ -79,6 +81,14 @@ func effectOf(name string, a, b *side) string {
 		return ""
 	}
 	return x.effect(*y)
+}
+
+// strictness is 1 for a rule that counts every request, and 0 for one that counts some responses.
+func strictness(r *rule.Rule) int {
+	if r.Count.ByResponse() {
+		return 0
+	}
+	return 1
 }
 
 // ranked is the effect of a change from a strictness to another one.

@@ -51,7 +51,7 @@ func newPlayer(set *rule.Set, t *Test) *player {
 func (p *pop) place() *rule.PoP { return &rule.PoP{Region: p.region, Labels: p.labels} }
 
 // decide decides a request at a PoP that has been matched.
-func (p *player) decide(at *pop, lasts limit.Micros) {
+func (p *player) decide(at *pop, s *step) {
 	p.edge = edge.Request{WouldDeny: p.edge.WouldDeny[:0]}
 	p.hits, p.quotas = p.hits[:0], p.quotas[:0]
 	for i := range p.found.Sheds {
@@ -63,7 +63,7 @@ func (p *player) decide(at *pop, lasts limit.Micros) {
 	}
 	closed := -1
 	for i := range p.found.Hits {
-		if p.add(at, &p.found.Hits[i]) && closed < 0 {
+		if p.add(at, &p.found.Hits[i], s.response) && closed < 0 {
 			closed = len(p.quotas) - 1
 		}
 	}
@@ -73,9 +73,9 @@ func (p *player) decide(at *pop, lasts limit.Micros) {
 		p.deny(closed, q.Rule.DenyStatus, failedRetry)
 		return
 	}
-	if p.decideCounted(lasts); p.edge.Outcome == edge.Admit {
+	if p.decideCounted(s.lasts); p.edge.Outcome == edge.Admit {
 		for i := range p.found.Sheds {
-			p.enter(at, &p.found.Sheds[i], lasts)
+			p.enter(at, &p.found.Sheds[i], s.lasts)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (p *player) end() {
 
 // add adds a hit to those that are counted, unless on_failure decides it; closed: that rejects the request. Who shares the counter
 // depends on the scope.
-func (p *player) add(at *pop, h *rule.Hit) (closed bool) {
+func (p *player) add(at *pop, h *rule.Hit, response *rule.Response) (closed bool) {
 	r := p.set.Rule(h.Rule)
 	p.keys[r] = string(h.Key)
 	if r.Mode != rule.Shadow {
@@ -126,6 +126,10 @@ func (p *player) add(at *pop, h *rule.Hit) (closed bool) {
 		p.quotas = append(p.quotas, edge.Quota{Rule: r, Name: rulebook.Name(r, h.Variant), Policy: rulebook.Item(r, s), Limit: max(s.Count, s.Burst)})
 	}
 	hit, own := exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)}, at.region+"/"+at.name
+	if response != nil && r.Count.ByResponse() {
+		counts, _ := r.Count.Settle(*response)
+		hit.Returned = !counts
+	}
 	alone, cutOff := r.Scope != rule.ScopePoP && p.down[at.region], r.Scope == rule.ScopeGlobal && p.cutOff[at.region]
 	p.failed[r] = alone || cutOff
 	switch {
@@ -222,7 +226,9 @@ func (p *player) state(h *exact.Hit, c *exact.Counted) (wait lease.Millis) {
 			q.Name += "/" + string(c.Own)
 		}
 	}
-	q.Remaining, q.Reset = c.Grant.Remaining, c.Grant.Reset
+	if q.Remaining, q.Reset = c.Grant.Remaining, c.Grant.Reset; h.Returned && c.Grant.Status == lease.OK {
+		q.Remaining += h.Cost
+	}
 	if c.Grant.Status == lease.Denied {
 		q.Remaining, q.Reset = 0, max(c.Grant.RetryAfter, 1)
 		if !q.Rule.Concurrent() {

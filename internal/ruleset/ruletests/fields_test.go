@@ -29,6 +29,7 @@ func TestFields(t *testing.T) {
 	}{
 		"test": {schema.Defs["test"], testFields}, "pop": {schema.Defs["test_pop"].OneOf[1], popFields}, "request": {schema.Defs["test_request"].OneOf[1], requestFields},
 		"step": {schema.Defs["test_step"], stepFields}, "expect": {expect, expectFields}, "count": {count, countFields},
+		"response": {schema.Defs["test_response"].OneOf[1], responseFields},
 	} {
 		if got := slices.Sorted(maps.Keys(c.of.Properties)); !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
 			t.Errorf("%s: the schema has %v, the reader %v", name, got, c.want)

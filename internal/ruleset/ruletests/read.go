@@ -17,12 +17,13 @@ import (
 
 // The fields of a test, per mapping. Package language describes the same; a test compares the two.
 var (
-	testFields    = []string{"name", "start", "pops", "request", "steps"}
-	popFields     = []string{"region", "labels"}
-	requestFields = []string{"method", "url", "headers", "client", "claims", "metadata", "san", "route"}
-	stepFields    = []string{"at", "pop", "request", "repeat", "lasts", "expect", "fault"}
-	faultFields   = []string{"at", "fault"} // of a step that is one
-	expectFields  = []string{
+	testFields     = []string{"name", "start", "pops", "request", "steps"}
+	popFields      = []string{"region", "labels"}
+	requestFields  = []string{"method", "url", "headers", "client", "claims", "metadata", "san", "route"}
+	stepFields     = []string{"at", "pop", "request", "repeat", "lasts", "response", "expect", "fault"}
+	responseFields = []string{"status", "grpc_status"}
+	faultFields    = []string{"at", "fault"} // of a step that is one
+	expectFields   = []string{
 		"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count",
 	}
 	countFields = []string{"allowed", "denied"}

@@ -56,9 +56,11 @@ type step struct {
 	request request.Request
 	count   int          // of requests; 0: the step is a fault
 	every   limit.Micros // from one request to the next; 0: each comes when the one before is decided
-	lasts   limit.Micros // how long a request that is admitted holds its slots
-	fault   fault
-	expect  expect
+	lasts   limit.Micros // how long a request that is admitted holds its slots and its reservations
+	// response is that of each request that is admitted; nil: one that counts.
+	response *rule.Response
+	fault    fault
+	expect   expect
 }
 
 // fault is something that does not answer from now on, or answers again.

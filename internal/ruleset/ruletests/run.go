@@ -78,7 +78,7 @@ func (p *player) request(r *request.Request, s *step) {
 	r.Fill(p.set.Inputs(), &p.input)
 	p.input.Now, p.input.Secret, p.input.PoP = p.now, &exact.Secret, place.place()
 	p.set.Match(&p.input, &p.found)
-	p.decide(place, s.lasts)
+	p.decide(place, s)
 }
 
 // tally is what became of the requests of a step.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
@@ -47,6 +48,7 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	if s.lasts = max(0, read.Duration(v.Field("lasts"), "10s")); s.lasts > limit.Day {
 		v.Field("lasts").Fail("is longer than 1d; write a shorter time")
 	}
+	s.response = readResponse(v.Field("response"))
 	before, length := t.requests, limit.Micros(s.count-1)*s.every
 	t.requests, t.end = t.requests+s.count, t.end+length
 	switch {
@@ -57,6 +59,31 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	}
 	expectReader{t, &s.expect}.read(v.Field("expect"))
 	t.steps = append(t.steps, s)
+}
+
+const responseForms = "the status of the response, such as 401, or { status: 200, grpc_status: 16 }"
+
+// readResponse reads the response of the upstream; nil: there is none.
+func readResponse(v strict.Value) *rule.Response {
+	r := &rule.Response{Upstream: true, Status: 200, GRPCStatus: rule.NoGRPCStatus}
+	status, grpc := v, v.Field("grpc_status")
+	switch {
+	case !v.Present():
+		return nil
+	case v.Kind() == strict.Object && v.Object(responseFields...):
+		status = v.Field("status")
+	case !v.Is(strict.Int, responseForms):
+		return r
+	}
+	if status.Present() {
+		n, _ := status.Int(check.CountedStatusRange.Low, check.CountedStatusRange.High)
+		r.Status = int(n)
+	}
+	if grpc.Present() {
+		n, _ := grpc.Int(check.CountedGRPCStatusRange.Low, check.CountedGRPCStatusRange.High)
+		r.GRPCStatus = int(n)
+	}
+	return r
 }
 
 // repeat reads how many requests come, and when.

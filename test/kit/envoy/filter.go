@@ -58,6 +58,13 @@ func (b *Bootstrap) SetLeastRequest(cluster string) {
 		}}}}}
 }
 
+// SetHTTP2 has Envoy speak HTTP/2 to a cluster, without TLS.
+func (b *Bootstrap) SetHTTP2(cluster string) {
+	const name = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+	b.cluster(cluster)["typed_extension_protocol_options"] = node{name: node{
+		"@type": "type.googleapis.com/" + name, "explicit_http_config": node{"http2_protocol_options": node{}}}}
+}
+
 // FilterFrom has Envoy read the filter's configuration from a file (ECDS), and again whenever the function that it
 // returns replaces the file by what the bootstrap had then, with these plugin fields laid over it.
 func (b *Bootstrap) FilterFrom(path string) (write func(fields map[string]any)) {

@@ -10,7 +10,11 @@ import (
 // serve serves h on loopback for the length of the test and returns its address.
 func serve(t testing.TB, h http.Handler) string {
 	t.Helper()
-	s := httptest.NewServer(h)
+	s := httptest.NewUnstartedServer(h)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections() // streams that a test left open
 		s.Close()

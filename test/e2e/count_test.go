@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+const countRules = `rules:
+  - { name: exact, match: { path: { prefix: /exact } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401, 5xx] } }
+  - { name: pop, match: { path: { prefix: /pop } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] } }
+  - { name: leased, match: { path: { prefix: /leased } }, key: [ { header: x-user } ], limit: 20/1d, consistency: leased, timeout: 1s, on_failure: deny, count: { status: [401] } }
+  - { name: grpc, match: { path: { prefix: /grpc } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { grpc_status: [16] } }
+`
+
+// answers plays an upstream that answers as x-answer says: with a status; with "header" or "trailer" and a status of gRPC;
+// with "early" and a status, and 103 before it; with "third" and a status, and 503 to the first two attempts of a request; or
+// never, with "hold".
+type answers struct{ attempts atomic.Int64 }
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	how, number, _ := strings.Cut(r.Header.Get("x-answer"), " ")
+	status, _ := strconv.Atoi(how)
+	switch h := w.Header(); how {
+	case "header":
+		h.Set("content-type", "application/grpc")
+		h.Set("grpc-status", number)
+	case "trailer":
+		h.Set("content-type", "application/grpc")
+		h.Set(http.TrailerPrefix+"grpc-status", number)
+		_, _ = w.Write([]byte("message"))
+		w.(http.Flusher).Flush() // no length, by which a client would leave before the trailers
+	case "hold":
+		<-r.Context().Done()
+		return
+	case "early":
+		w.WriteHeader(http.StatusEarlyHints)
+		status, _ = strconv.Atoi(number)
+	case "third":
+		if status = http.StatusServiceUnavailable; a.attempts.Add(1)%3 == 0 {
+			status, _ = strconv.Atoi(number)
+		}
+	}
+	if status != 0 {
+		w.WriteHeader(status)
+	}
+}
+
+// A rule with count counts the responses of the upstream that have its statuses, each once, and nothing else: five 401 lock a
+// key out, in all PoPs of the region at once.
+func TestCountByResponse(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		if native || !envoy.Native() {
+			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
+				t.Parallel()
+				counts(t, native)
+			})
+		}
+	}
+}
+
+func counts(t *testing.T, native bool) {
+	type m = map[string]any
+	upstream := new(answers)
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: func(b *envoy.Bootstrap) {
+		if native {
+			b.SetNative()
+		}
+		b.SetHTTP2("upstream")
+		b.AddRoute(m{"match": m{"path": "/exact/direct"}, "direct_response": m{"status": 401}})
+		b.AddRoute(m{"match": m{"path": "/exact/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
+		b.AddRoute(m{"match": m{"path": "/exact/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
+	}})
+	awaitRules(t, s)
+	get := func(pop int, path, user, answer string) stack.Response {
+		return s.PoPs[pop].Get(path, "x-user", user, "x-answer", answer)
+	}
+	t.Run("exact", func(t *testing.T) {
+		for i := range 20 {
+			expect(t, get(i%2, "/exact", "ann", "200"), 200, nil)
+		}
+		expect(t, get(0, "/exact", "eve", "200"), 200, map[string]string{"RateLimit": `^"exact";r=5;`})
+		expect(t, get(0, "/exact", "eve", "401"), 401, map[string]string{"RateLimit": `^"exact";r=4;`})
+		for i := range 6 { // Envoy answers
+			expect(t, get(i%2, "/exact/direct", "ann", ""), 401, nil)
+			expect(t, get(i%2, "/exact/late", "ann", "hold"), 504, nil)
+		}
+		if r, err := stack.Do(s.PoPs[0].Addr, http.MethodHead, "/exact", "", "x-user", "ann", "x-answer", "401"); err != nil || r.Status != 401 {
+			t.Errorf("HEAD: %v, status %d", err, r.Status)
+		}
+		expect(t, get(1, "/exact/retried", "ann", "third 401"), 401, nil)
+		expect(t, get(0, "/exact/retried", "ann", "third 200"), 200, nil)
+		expect(t, get(1, "/exact", "ann", "early 401"), 401, nil)
+		expect(t, get(0, "/exact", "ann", "early 200"), 200, nil)
+		expect(t, get(1, "/exact", "ann", "502"), 502, nil)
+		expect(t, get(0, "/exact", "ann", "403"), 403, nil)
+		proc.Eventually(t, 10*time.Second, "what has not counted is back", func() bool { return get(1, "/exact", "ann", "401").Status == 401 })
+		for i := range 4 {
+			expect(t, get(i%2, "/exact", "ann", "200"), 429, map[string]string{"RateLimit": `^"exact";r=0;`})
+		}
+		if n := upstream.attempts.Load(); n != 6 {
+			t.Errorf("%d attempts of two requests that Envoy tried three times each", n)
+		}
+	})
+	t.Run("pop", func(t *testing.T) {
+		for range 20 {
+			expect(t, get(0, "/pop", "ann", "200"), 200, map[string]string{"RateLimit": `^"pop";r=5;`})
+		}
+		for range 5 {
+			expect(t, get(0, "/pop", "ann", "401"), 401, nil)
+		}
+		expect(t, get(0, "/pop", "ann", "200"), 429, nil)
+		expect(t, get(1, "/pop", "ann", "200"), 200, nil)
+	})
+	t.Run("leased", func(t *testing.T) {
+		for i := range 100 {
+			expect(t, get(i%2, "/leased", "ann", "200"), 200, nil)
+		}
+		failed := 0
+		proc.Eventually(t, 30*time.Second, "20 failures are counted", func() bool {
+			if get(failed%2, "/leased", "ann", "401").Status == 401 {
+				failed++
+			}
+			return failed >= 20
+		})
+		for i := range 10 {
+			expect(t, get(i%2, "/leased", "ann", "401"), 429, nil)
+		}
+	})
+	t.Run("gRPC", func(t *testing.T) {
+		for range 5 {
+			expect(t, get(0, "/grpc", "ann", "trailer 0"), 200, nil)
+			expect(t, get(1, "/grpc", "ann", "header 7"), 200, nil)
+			expect(t, get(0, "/grpc", "ann", "401"), 401, nil)
+			expect(t, get(0, "/grpc", "eve", "header 16"), 200, nil)
+			expect(t, get(1, "/grpc", "bob", "trailer 16"), 200, nil)
+		}
+		expect(t, get(0, "/grpc", "ann", "trailer 0"), 200, map[string]string{"Grpc-Status": `^$`})
+		status := func(user string) string {
+			return s.PoPs[0].Get("/grpc", "x-user", user, "x-answer", "header 0", "content-type", "application/grpc").Header.Get("grpc-status")
+		}
+		if got := status("eve"); got != "8" {
+			t.Errorf("after five failures in headers: grpc-status %s", got)
+		}
+		if got, want := status("bob"), map[bool]string{false: "0", true: "8"}[native]; got != want {
+			t.Errorf("after five failures in trailers: grpc-status %s, want %s", got, want)
+		}
+	})
+}

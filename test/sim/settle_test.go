@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/world"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+// settlement is a run in which the clients of one key make requests to all PoPs, of which a part fails.
+type settlement struct {
+	fields  string // of the rule
+	regions int    // two PoPs each
+	loss    float64
+	least   float64 // part of what one exact limiter admits
+}
+
+// TestSettlement: of a rule that counts failures no more than the limit is counted in any window, whatever is lost. Where
+// nothing is lost, at least 95 % is admitted of what one exact limiter admits of the same requests, of which each takes a unit
+// until its response comes.
+func TestSettlement(t *testing.T) {
+	for _, s := range []settlement{
+		{`limit: 20/10m, scope: pop, algorithm: fixed_window`, 0, 0, 0.95},
+		{`limit: 20/10m, algorithm: fixed_window`, 1, 0, 0.95},
+		{`limit: 20/10m`, 1, 0, 0.95},
+		{`limit: 400/10m, algorithm: fixed_window`, 1, 0, 0.95},
+		{`limit: 400/10m`, 1, 0, 0.95},
+		{`limit: 400/10m, consistency: exact, algorithm: fixed_window`, 3, 0, 0.95},
+		{`limit: 100/10m, scope: global`, 3, 0, 0.95},
+		{`limit: 900/10m, scope: global`, 3, 0, 0.95},
+		{`limit: 20/10m, algorithm: fixed_window`, 1, 0.1, 0},
+		{`limit: 400/10m, algorithm: fixed_window`, 1, 0.1, 0},
+		{`limit: 400/10m`, 1, 0.1, 0},
+		{`limit: 900/10m, scope: global`, 3, 0.1, 0},
+	} {
+		t.Run(fmt.Sprint(s.fields, " loss ", s.loss), func(t *testing.T) { s.play(t) })
+	}
+}
+
+const settleWindow = 10 * limit.Minute
+
+// play offers six times the limit, of which half fails after up to 30 s, over the end of a window.
+func (s settlement) play(t *testing.T) {
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: [{ name: failures, key: [], on_failure: deny, count: { status: [401] }, "+s.fields+" }]\n")))(t)
+	of := set.Limit(0, 0)
+	every := settleWindow / limit.Micros(6*of.Spec().Count)
+	c := world.Config{
+		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: unobserved{},
+		Net: world.Net{Delay: limit.Millisecond / 2, LoseCall: s.loss, LoseReply: s.loss},
+	}
+	c.AggregatorNet = world.Net{Delay: 30 * limit.Millisecond, LoseCall: s.loss / 10, LoseReply: s.loss / 10}
+	pops := max(1, 2*s.regions)
+	for i := range pops {
+		region := fmt.Sprint("r", i%max(1, s.regions))
+		if c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region}); i < s.regions && s.regions > 1 {
+			c.Regions = append(c.Regions, region)
+		}
+	}
+	counted, admitted := map[limit.Micros]int64{}, int64(0)
+	one := &reserving{limit: of, states: map[int]limit.State{}}
+	fatal.If(t, world.Play(c, func(w *world.World) error {
+		for at, i := 5*limit.Second, 0; at < 2*settleWindow-limit.Minute; at, i = at+every, i+1 {
+			if in := at % settleWindow; in < limit.Second || in > settleWindow-limit.Second {
+				continue // requests that wait across the end of a window
+			}
+			lasts, pop := limit.Micros(w.Rand.Int64N(int64(30*limit.Second)))+1, w.Rand.IntN(pops)
+			status := 200 + 201*w.Rand.IntN(2)
+			window := at / settleWindow
+			w.After(at, func() {
+				w.PoPs[pop].Request(&world.Request{
+					Fill:     func(in *rule.Inputs, q *rule.Request) { q.Reset(in) },
+					Lasts:    lasts,
+					Response: rule.Response{Upstream: true, Status: status, GRPCStatus: rule.NoGRPCStatus},
+					Decided: func(r *world.Request) {
+						if r.Edge.Outcome == edge.Admit {
+							admitted++
+							counted[window] += int64(status / 401)
+						}
+					},
+				})
+				one.request(c.Start+at, s.place(pop), lasts, status == 401)
+			})
+		}
+		w.Run(2 * settleWindow)
+		return nil
+	}))
+	for window, n := range counted {
+		if n > of.Spec().Count*max(1, int64(s.places(pops))) {
+			t.Errorf("window %d: %d responses counted", window, n)
+		}
+	}
+	if part := float64(admitted) / float64(one.admitted); part < s.least {
+		t.Errorf("%d admitted, and %d by one exact limiter", admitted, one.admitted)
+	} else {
+		t.Logf("%d admitted, %.1f %% of one exact limiter; counted %v", admitted, 100*part, counted)
+	}
+}
+
+// places is how many counters the key has, and place which one a PoP uses.
+func (s settlement) places(pops int) int {
+	if s.scope() == rule.ScopeRegion {
+		return max(1, s.regions)
+	}
+	return 1
+}
+
+func (s settlement) place(pop int) int {
+	if s.scope() == rule.ScopeRegion {
+		return pop % max(1, s.regions)
+	}
+	return 0
+}
+
+func (s settlement) scope() rule.Scope {
+	if s.regions == 0 {
+		return rule.ScopePoP
+	}
+	if len(s.fields) > 13 && s.fields[len(s.fields)-13:] == "scope: global" {
+		return rule.ScopeGlobal
+	}
+	return rule.ScopeRegion
+}
+
+// reserving is one exact limiter per place, in which each request takes a unit until its response comes.
+type reserving struct {
+	limit    *limit.Limit
+	states   map[int]limit.State
+	open     []reserved
+	admitted int64
+}
+
+type reserved struct {
+	ends, period limit.Micros
+	place        int
+}
+
+// request decides a request. None is earlier than the one before.
+func (l *reserving) request(now limit.Micros, place int, lasts limit.Micros, counts bool) {
+	still := l.open[:0]
+	for _, r := range l.open {
+		if r.ends > now {
+			still = append(still, r)
+			continue
+		}
+		l.states[r.place], _ = l.limit.Return(l.states[r.place], now, r.period, 1)
+	}
+	l.open = still
+	state, did := l.limit.Acquire(l.states[place], now, limit.Ask{Need: 1, Waiting: 1, Want: 1})
+	if l.states[place] = state; did.Granted == 0 {
+		return
+	}
+	l.admitted++
+	if !counts {
+		l.open = append(l.open, reserved{now + lasts, did.Period, place})
+	}
+}
+
+// unobserved is a world that nobody looks at.
+type unobserved struct{}
+
+func (unobserved) Begins(*world.World)                                              {}
+func (unobserved) Passes(*world.Call, world.Stage)                                  {}
+func (unobserved) Happened(*world.PoP)                                              {}
+func (unobserved) Wraps(s engine.Store, _ world.Border, _ *world.Life) engine.Store { return s }
+func (unobserved) Cell(_ *world.Region, c engine.Cell) engine.Cell                  { return c }

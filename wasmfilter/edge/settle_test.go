@@ -1,0 +1,304 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+)
+
+// failuresRule counts failed responses; more is the rest of the rule.
+func failuresRule(limit int, more string) string {
+	return fmt.Sprintf(`{"rules":[{"name":"failures","key":[{"header":"x-user"}],"limit":"%d/1h","count":{"status":[401,"5xx"]},"on_failure":"deny"%s}]}`, limit, more)
+}
+
+// failureRules are such rules of all tiers.
+func failureRules(limit int) map[string]string {
+	all := map[string]string{}
+	for _, algorithm := range []string{"fixed_window", "sliding_window"} {
+		for _, where := range []string{`"scope":"pop"`, `"consistency":"exact"`, `"consistency":"leased"`, `"scope":"global"`} {
+			all[algorithm+" "+where] = failuresRule(limit, `,"algorithm":"`+algorithm+`",`+where)
+		}
+	}
+	return all
+}
+
+// responds ends a request with a response of the upstream.
+func (w *world) responds(worker int, r *Request, status int) {
+	w.workers[worker].Settle(w.now, r, rule.Response{Upstream: true, Status: status, GRPCStatus: rule.NoGRPCStatus})
+	w.ends(worker, r)
+}
+
+func (w *world) ends(worker int, r *Request) {
+	w.workers[worker].End(w.now, r)
+	w.collect()
+}
+
+// TestSettle: of a limit of 5 that counts failures any number of successes may use the key one after the other, and five
+// failures use it up for all. A stream that ends without a response of the upstream counts for nothing.
+func TestSettle(t *testing.T) {
+	for name, rules := range failureRules(5) {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, rules)
+			admit := func(want Outcome, why string) *Request {
+				t.Helper()
+				r := w.request(0, "/", "ann")
+				if w.settle(); r.Outcome != want {
+					t.Fatalf("%s: outcome %d, want %d", why, r.Outcome, want)
+				}
+				return r
+			}
+			for range 30 {
+				w.now += 50
+				r := admit(Admit, "successes do not count")
+				w.responds(0, r, 200)
+				w.responds(0, r, 200) // settled already
+			}
+			for i := range 5 {
+				w.now += 50
+				w.ends(0, admit(Admit, "streams without a response do not count"))
+				local := admit(Admit, "responses of Envoy do not count")
+				w.workers[0].Settle(w.now, local, rule.Response{Status: 401})
+				w.ends(0, local)
+				failed := admit(Admit, fmt.Sprint("after failures: ", i))
+				w.responds(0, failed, 401+i%2*101) // 401 and 502
+				w.workers[0].Settle(w.now, failed, rule.Response{Upstream: true, Status: 200})
+			}
+			w.now += 1100
+			w.ends(0, admit(Deny, "five failures"))
+			w.pass(10_000)
+			w.ends(0, admit(Deny, "five failures, and time to forget them"))
+			if w.ends(0, admit(Deny, "still")); w.workers[0].BeforeAny+w.workers[0].Unreported > 0 {
+				t.Error("something was not counted")
+			}
+		})
+	}
+}
+
+// TestReservationsInFlight: requests in flight use the limit until their responses settle them. Then their units are there at
+// once for requests of the same worker, and at the next tick for those of other PoPs.
+func TestReservationsInFlight(t *testing.T) {
+	for _, more := range []string{`,"consistency":"exact"`, `,"consistency":"leased"`, `,"scope":"pop"`} {
+		w := newWorld(t, 1, failuresRule(5, more))
+		var streams []*Request
+		for range 7 {
+			streams = append(streams, w.request(0, "/", "ann"))
+			w.settle()
+		}
+		if n := admittedOf(streams); n != 5 {
+			t.Fatalf("%s: %d in flight, want 5", more, n)
+		}
+		for i := range 3 {
+			w.responds(0, streams[i], 200)
+		}
+		var next []*Request
+		for range 5 {
+			w.now += 5
+			next = append(next, w.request(0, "/", "ann"))
+			w.settle()
+		}
+		if n := admittedOf(next); n != 3 {
+			t.Errorf("%s: %d of three that were given back", more, n)
+		}
+		if more == `,"scope":"pop"` {
+			continue
+		}
+		for _, r := range append(streams, next...) {
+			w.ends(0, r)
+		}
+		w.pass(1000)
+		w.settle()
+		w.pass(11_000) // what idles in leases comes back
+		w.settle()
+		if spent := w.charged("failures"); spent != 0 {
+			t.Errorf("%s: %d are charged when all have ended", more, spent)
+		}
+	}
+}
+
+// TestSettleHeaders: a response that does not count states the unit as given back.
+func TestSettleHeaders(t *testing.T) {
+	for name, rules := range failureRules(5) {
+		w := newWorld(t, 1, rules)
+		for i, want := range []int64{5, 4, 4, 3} {
+			r := w.request(0, "/", "ann")
+			w.settle()
+			status := []int{200, 401, 200, 401}[i]
+			w.workers[0].Settle(w.now, r, rule.Response{Upstream: true, Status: status})
+			if q := r.Governing(rule.AnyHeaders); q.Remaining != want {
+				t.Errorf("%s: %d remain after response %d, want %d", name, q.Remaining, i, want)
+			}
+			w.ends(0, r)
+		}
+	}
+}
+
+// TestSettleAfterTheWindow: nothing goes back to a window that is over.
+func TestSettleAfterTheWindow(t *testing.T) {
+	for name, rules := range failureRules(5) {
+		w := newWorld(t, 1, rules)
+		var streams []*Request
+		for range 5 {
+			streams = append(streams, w.request(0, "/", "ann"))
+			w.settle()
+		}
+		w.now += 2 * 3600_000
+		w.pass(200)
+		w.settle()
+		for range 5 {
+			r := w.request(0, "/", "ann")
+			w.settle()
+			w.responds(0, r, 401)
+		}
+		for _, r := range streams {
+			w.responds(0, r, 200)
+		}
+		w.pass(1100)
+		w.settle()
+		if w.admit(0, "/", "ann") {
+			t.Errorf("%s: admitted by units of a window that is over", name)
+		}
+	}
+}
+
+// TestSettleWithoutItsRegion: what a region that is away does not hear of uses its unit until the window ends.
+func TestSettleWithoutItsRegion(t *testing.T) {
+	for _, lost := range []string{"before", "after"} {
+		w := newWorld(t, 1, failuresRule(5, `,"consistency":"exact"`))
+		r := w.request(0, "/", "ann")
+		w.settle()
+		w.responds(0, r, 200)
+		w.pass(100)
+		if len(w.calls) != 1 {
+			t.Fatalf("%d calls give the unit back", len(w.calls))
+		}
+		w.lose(0, lost == "after")
+		w.pass(3000)
+		w.settle()
+		if spent, want := w.charged("failures"), map[string]int64{"before": 1, "after": 0}[lost]; spent != want {
+			t.Errorf("lost %s the region had it: %d charged, want %d", lost, spent, want)
+		}
+	}
+}
+
+// TestSettleByOtherRules: streams that began under other rules settle by those that they began with. Where the rule still
+// counts on the same counter it gets its units back, otherwise nobody does.
+func TestSettleByOtherRules(t *testing.T) {
+	before := failuresRule(1000, `,"consistency":"leased"`)
+	for name, after := range map[string]string{
+		"kept":        failuresRule(900, `,"consistency":"leased"`),
+		"counts more": `{"rules":[{"name":"failures","key":[{"header":"x-user"}],"limit":"1000/1h","on_failure":"deny"}]}`,
+		"gone":        `{"rules":[]}`,
+		"anew":        failuresRule(1000, `,"algorithm":"fixed_window"`),
+		"at the PoP":  failuresRule(1000, `,"scope":"pop"`),
+	} {
+		w := newWorld(t, 2, before)
+		var streams []*Request
+		for i := range 500 {
+			streams = append(streams, w.request(i%2, "/", "ann"))
+			w.settle()
+		}
+		w.region.use(mustRules(t, after).Dated(2))
+		w.pass(6000)
+		w.settle()
+		for i, r := range streams {
+			w.responds(i%2, r, []int{200, 401}[i%4/2])
+		}
+		w.pass(1000)
+		w.settle()
+		w.pass(11_000)
+		w.settle()
+		if name != "kept" && name != "counts more" {
+			continue
+		}
+		if spent := w.charged("failures"); spent != 250 {
+			t.Errorf("%s: %d are charged, want the 250 that failed", name, spent)
+		}
+	}
+}
+
+// TestShadowsSettle: a rule on trial counts what it would count in force, also where the answer of the region comes after the
+// response.
+func TestShadowsSettle(t *testing.T) {
+	for _, more := range []string{`,"scope":"pop"`, `,"consistency":"exact"`, `,"consistency":"leased"`} {
+		for _, late := range []bool{false, true} {
+			w := newWorld(t, 1, failuresRule(5, more+`,"mode":"shadow"`))
+			for i := range 40 {
+				w.now += 250
+				r := w.request(0, "/", "ann")
+				if r.Outcome != Admit || !r.HasReservations() && i < 20 {
+					t.Fatalf("%s, late %v: request %d: outcome %d, reservations %v", more, late, i, r.Outcome, r.HasReservations())
+				}
+				if !late {
+					w.settle()
+				}
+				status := 200
+				if i%4 == 3 { // ten fail
+					status = 401
+				}
+				w.responds(0, r, status)
+				w.settle()
+			}
+			counts := w.workers[0].rules.CountsOf("failures").Decided
+			if allowed, denied := counts[rulebook.ShadowAllowed], counts[rulebook.ShadowDenied]; allowed != 20 || denied != 20 {
+				t.Errorf("%s, late %v: %d allowed and %d denied, want 20 until five have failed, and 20", more, late, allowed, denied)
+			}
+		}
+	}
+}
+
+// TestNeverMoreThanTheLimitCounts: whatever comes of requests, calls and workers, no more responses count than the limit.
+func TestNeverMoreThanTheLimitCounts(t *testing.T) {
+	all := failureRules(7)
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{
+			`fixed_window "scope":"pop"`, `fixed_window "consistency":"exact"`, `sliding_window "consistency":"exact"`,
+			`fixed_window "consistency":"leased"`, `sliding_window "consistency":"leased"`, `fixed_window "scope":"global"`,
+		}).Draw(t, "rule")
+		w := newWorld(t, 2, all[name])
+		type stream struct {
+			*Request
+			worker int
+		}
+		var open []stream
+		counted := 0
+		for range rapid.IntRange(1, 150).Draw(t, "events") {
+			switch rapid.IntRange(0, 7).Draw(t, "event") {
+			case 0, 1, 2:
+				n := rapid.IntRange(0, 1).Draw(t, "worker")
+				open = append(open, stream{w.request(n, "/", "ann"), n})
+			case 3, 4:
+				if len(open) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "stream")
+				s := open[i]
+				open = append(open[:i], open[i+1:]...)
+				status := rapid.SampledFrom([]int{200, 401, 0}).Draw(t, "status")
+				if s.Outcome == Admit && status == 401 {
+					counted++
+				}
+				if s.Outcome == Admit && status > 0 {
+					w.responds(s.worker, s.Request, status)
+				} else {
+					w.ends(s.worker, s.Request)
+				}
+			case 5:
+				if len(w.calls) > 0 {
+					w.lose(rapid.IntRange(0, len(w.calls)-1).Draw(t, "call"), rapid.Bool().Draw(t, "applied"))
+				}
+			case 6:
+				w.settle()
+			case 7:
+				w.pass(lease.Millis(rapid.IntRange(1, 5000).Draw(t, "ms")))
+			}
+		}
+		if counted > 7 {
+			t.Fatalf("%s: %d responses counted", name, counted)
+		}
+	})
+}
