@@ -1634,7 +1634,10 @@ type ReportRequest struct {
 	// Single decisions, as ReportResponse.tap asked for them.
 	Decisions []*Decision `protobuf:"bytes,12,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// Keys that rules on trial would have rejected.
-	Trials        []*TrialKeys `protobuf:"bytes,13,rep,name=trials,proto3" json:"trials,omitempty"`
+	Trials []*TrialKeys `protobuf:"bytes,13,rep,name=trials,proto3" json:"trials,omitempty"`
+	// For how many milliseconds before the report the rates of keys stand, at most 120,000; more
+	// counts as that. 0: since the report before, which was about a second ago.
+	KeysMs        uint32 `protobuf:"varint,14,opt,name=keys_ms,json=keysMs,proto3" json:"keys_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1751,6 +1754,13 @@ func (x *ReportRequest) GetTrials() []*TrialKeys {
 		return x.Trials
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetKeysMs() uint32 {
+	if x != nil {
+		return x.KeysMs
+	}
+	return 0
 }
 
 // Member is one process, or one worker of it, and how it does. Kind, region, name, holder
@@ -2604,7 +2614,7 @@ const file_quota_proto_rawDesc = "" +
 	"askAfterMs\x12\x14\n" +
 	"\x05limit\x18\a \x01(\x04R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\b \x01(\x04R\tremaining\x12#\n" +
-	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\xcc\x03\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion\"\xe5\x03\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x16\n" +
@@ -2618,7 +2628,8 @@ const file_quota_proto_rawDesc = "" +
 	" \x03(\v2\x16.weir.quota.v1.KeyRateR\x06denied\x12,\n" +
 	"\x05rules\x18\v \x03(\v2\x16.weir.quota.v1.RuleUseR\x05rules\x125\n" +
 	"\tdecisions\x18\f \x03(\v2\x17.weir.quota.v1.DecisionR\tdecisions\x120\n" +
-	"\x06trials\x18\r \x03(\v2\x18.weir.quota.v1.TrialKeysR\x06trials\"\xb9\x04\n" +
+	"\x06trials\x18\r \x03(\v2\x18.weir.quota.v1.TrialKeysR\x06trials\x12\x17\n" +
+	"\akeys_ms\x18\x0e \x01(\rR\x06keysMs\"\xb9\x04\n" +
 	"\x06Member\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.weir.quota.v1.MemberKindR\x04kind\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x12\n" +

@@ -14,6 +14,7 @@ type ReportRequest struct {
 	Rules       []RuleUse
 	Decisions   []Decision
 	Trials      []TrialKeys
+	KeysMs      uint32
 }
 
 // Member is a Member, but for what the region knows by itself.
@@ -105,6 +106,7 @@ func (m *ReportRequest) Encode() []byte {
 	dst = appendList(dst, 10, m.Denied, (*KeyRate).append)
 	dst = appendList(dst, 11, m.Rules, (*RuleUse).append)
 	dst = appendList(dst, 13, m.Trials, (*TrialKeys).append)
+	dst = appendUint(dst, 14, uint64(m.KeysMs))
 	return appendList(dst, 12, m.Decisions, (*Decision).append)
 }
 

@@ -29,7 +29,7 @@ func generatedWatch(m *wire.ReportResponse) *quotapb.ReportResponse {
 func generatedReport(m *wire.ReportRequest) *quotapb.ReportRequest {
 	x := &m.Member
 	pb := &quotapb.ReportRequest{
-		Protocol: m.Protocol, ProtocolMax: m.ProtocolMax, Holder: m.Holder, Worker: m.Worker, Pop: m.Pop, Region: m.Region,
+		Protocol: m.Protocol, ProtocolMax: m.ProtocolMax, Holder: m.Holder, Worker: m.Worker, Pop: m.Pop, Region: m.Region, KeysMs: m.KeysMs,
 		Keys: generatedRates(m.Keys), Denied: generatedRates(m.Denied),
 		Members: []*quotapb.Member{{
 			Version: x.Version, RulesVersion: x.RulesVersion, RulesRevision: x.RulesRevision, RulesAgeMs: x.RulesAgeMs, AgeMs: x.AgeMs,

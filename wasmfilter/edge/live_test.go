@@ -405,8 +405,8 @@ func TestReportsForTheHistory(t *testing.T) {
 	// After a request the keys of the minute come once, in this report or in one of their own.
 	for _, r := range append(all, expect("later", 300_000, 0, 1)...) {
 		for _, k := range r.Keys {
-			if k.Rule == "user" && (string(k.Key) != "ann" || k.Count < 1000/80 || k.Count > 1000/5) {
-				t.Errorf("%v", k)
+			if n := k.Count * uint64(r.KeysMs) / 1000; k.Rule == "user" && (string(k.Key) != "ann" || n < 950 || n > 1200) {
+				t.Errorf("%v in %d ms", k, r.KeysMs)
 			}
 		}
 	}
@@ -423,7 +423,7 @@ func TestReportsForTheHistory(t *testing.T) {
 // A busy worker counts keys for 20 s of each minute, which show how often each came.
 func TestKeysForTheHistory(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
-	counted, ticks, withKeys, minutes := 0, 0, 0, 10
+	counted, ticks, withKeys, minutes, stands := 0, 0, 0, 10, uint32(0)
 	for range minutes * 600 {
 		for range 9 {
 			w.admit(0, "/v1/a", "ann")
@@ -440,6 +440,7 @@ func TestKeysForTheHistory(t *testing.T) {
 			continue
 		}
 		withKeys++
+		stands += r.KeysMs
 		for _, k := range r.Keys {
 			if want := map[string]uint64{"ann": 90_000, "bob": 10_000}[string(k.Key)]; k.Count < want*98/100 || k.Count > want*102/100 {
 				t.Errorf("%v, want %d", k, want)
@@ -448,6 +449,9 @@ func TestKeysForTheHistory(t *testing.T) {
 	}
 	if n := len(all); n < 6*minutes-2 || n > 6*minutes || withKeys < minutes-3 || withKeys > minutes+1 {
 		t.Errorf("%d reports, %d of them with keys, in %d minutes", n, withKeys, minutes)
+	}
+	if stands < 480_000 || stands > 600_000 {
+		t.Errorf("the keys stand for %d ms of %d minutes", stands, minutes)
 	}
 	if counted > ticks*40/100 {
 		t.Errorf("keys are counted for %d ticks of %d", counted, ticks)

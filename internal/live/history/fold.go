@@ -15,8 +15,9 @@ const (
 	maxCount = math.MaxUint32
 	// reportEvery is how often a holder reports, with a second for a report that is late.
 	reportEvery = 11 * second
-	// keysEvery is for how long the keys of one report stand at most: PoPs show keys once a minute.
-	keysEvery = 2 * minute
+	// maxKeysTime is for how long the keys of one report stand at most, and watchedKeysTime if it does not say so: then somebody
+	// watches, and reports come once a second and are folded every 5 s.
+	maxKeysTime, watchedKeysTime = 2 * minute, 6 * second
 	// keysLate is how long after the end of an hour reports have keys of trials of that hour.
 	keysLate = 90 * second
 	// young is the age of a holder, in ms, up to which all of its first report counts.
@@ -43,7 +44,7 @@ type holders struct {
 // holder is what one reported last.
 type holder struct {
 	At     int64 // when
-	KeysAt int64 // when it last reported keys
+	KeysAt int64 // when it last reported keys; 0: never
 	Totals map[string]totals
 }
 
@@ -102,7 +103,7 @@ func (h *History) fold(r Report, before map[string]*holder) {
 	last, known := before[r.ID], true
 	switch {
 	case last == nil:
-		last, known = &holder{At: r.At - min(age, reportEvery), KeysAt: r.At - min(age, minute), Totals: map[string]totals{}}, age < young
+		last, known = &holder{At: r.At - min(age, reportEvery), Totals: map[string]totals{}}, age < young
 		before[r.ID] = last
 	case last.At == r.At:
 		return
@@ -119,7 +120,10 @@ func (h *History) fold(r Report, before map[string]*holder) {
 	last.At = r.At
 	if len(r.Keys) > 0 {
 		c := h.at(&coarse, r.At)
-		stands := uint64(min(max(r.At-last.KeysAt, 0), keysEvery))
+		stands := uint64(min(r.KeysMs, maxKeysTime))
+		if stands == 0 {
+			stands = uint64(min(max(r.At-last.KeysAt, second), watchedKeysTime))
+		}
 		addKeys(c.Keys, r.Keys, stands)
 		addKeys(c.Denied, r.Denied, stands)
 		last.KeysAt, c.changed = r.At, true

@@ -238,11 +238,11 @@ func TestCoarsen(t *testing.T) {
 	}
 }
 
-// Keys count by the rate that a report states, for as long as since the report before. Of each rule the first keys stay.
+// Keys count by the rate that a report states, for the time that it states. Of each rule the first keys stay.
 func TestKeys(t *testing.T) {
 	h := New()
 	m := func(at int64, rates ...*quotapb.KeyRate) []Report {
-		return []Report{{"p1", at, &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: 3600_000}}, Keys: rates, Denied: rates[:1]}}}
+		return []Report{{"p1", at, &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: 3600_000}}, Keys: rates, Denied: rates[:1], KeysMs: minute}}}
 	}
 	rate := func(rule, key string, perMinute uint64) *quotapb.KeyRate {
 		return &quotapb.KeyRate{Rule: rule, Key: []byte(key), Count: (perMinute*1000 + 59) / 60, Over: perMinute}

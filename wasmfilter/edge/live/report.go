@@ -18,8 +18,8 @@ const (
 	reportEvery lease.Millis = 1000
 	// recordEvery is the time from one report for the history to the next.
 	recordEvery lease.Millis = 10_000
-	// keysEvery is after how many reports for the history keys are reported, on average; chance adds or takes one, so that what
-	// comes once a minute is not missed for ever. Busy workers count keys for the last two.
+	// keysEvery is how many times recordEvery there are between reports with keys, on average; chance adds or takes one, so that
+	// what comes once a minute is not missed for ever. Busy workers count keys for the last two.
 	keysEvery, countKeys = 6, 2
 	// quiet is how many decisions in the time of a report a worker makes at most that is not busy.
 	quiet = 100
@@ -45,7 +45,8 @@ type Reporter struct {
 	problemAt lease.Millis
 
 	record   lease.Millis // when the next report for the history is due
-	keysIn   int          // how many of these later keys are reported
+	waited   int          // so many times recordEvery something was decided and no keys reported
+	keysIn   int          // how often that is the case until they are
 	reported uint64       // requests that the last report stated, of all rules
 	withKeys uint64       // requests that the last report with keys stated
 	hour     limit.Micros // of the keys of rules on trial
@@ -90,7 +91,9 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 	}
 	if now >= r.next && !r.uplink.Reporting() {
 		r.next, r.record = now+reportEvery, now+recordEvery
-		r.send(now, r.report(now, self, true), true)
+		m := r.report(now, self)
+		r.addKeys(now, m)
+		r.send(now, m, true)
 		if r.View != nil {
 			r.View.decay(now)
 		}
@@ -114,19 +117,28 @@ func (r *Reporter) tickRecord(now lease.Millis, self Self) {
 		return
 	}
 	r.record = now + recordEvery
-	r.keysIn--
-	keys := r.keysIn <= 0
-	m := r.report(now, self, keys)
+	m := r.report(now, self)
 	sum := requests(m)
 	busy := sum > r.reported+quiet
-	if sum != r.reported || keys && sum != r.withKeys || r.uplink.Lost {
+	switch {
+	case sum != r.withKeys:
+		r.waited++
+	case r.View != nil:
+		r.View.decayed = now // nothing is in it
+	}
+	keys := r.waited >= r.keysIn
+	if keys {
+		r.addKeys(now, m)
+		m.KeysMs = uint32(lease.Millis(r.waited) * recordEvery)
+	}
+	if sum != r.reported || keys || r.uplink.Lost {
 		r.send(now, m, keys)
 	}
 	if keys {
-		r.keysIn = keysEvery - 1 + int(r.pop.UpTo(2))
+		r.waited, r.keysIn = 0, keysEvery-1+int(r.pop.UpTo(2))
 		r.forgetView()
 	}
-	if r.View == nil && (r.keysIn <= countKeys || keys && !busy) {
+	if r.View == nil && (r.waited >= r.keysIn-countKeys || keys && !busy) {
 		r.View = newView(now)
 	}
 }
@@ -160,19 +172,23 @@ func (r *Reporter) send(now lease.Millis, m *wire.ReportRequest, keys bool) {
 }
 
 // report is what the worker shows now. It is valid until something is decided.
-func (r *Reporter) report(now lease.Millis, self Self, keys bool) *wire.ReportRequest {
+func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
 	m := &r.request
 	*m = wire.ReportRequest{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region, Member: r.member(now, self),
 		Keys: m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0], Trials: m.Trials[:0],
 	}
-	if r.rules.InForce == nil {
-		return m
+	if r.rules.InForce != nil {
+		m.Rules = r.rules.Uses(m.Rules, now)
 	}
-	m.Rules = r.rules.Uses(m.Rules, now)
-	if !keys {
-		return m
+	return m
+}
+
+// addKeys adds what was collected to a report.
+func (r *Reporter) addKeys(now lease.Millis, m *wire.ReportRequest) {
+	if r.rules.InForce == nil {
+		return
 	}
 	m.Trials = r.rules.Trials(m.Trials)
 	if v := r.View; v != nil {
@@ -181,7 +197,6 @@ func (r *Reporter) report(now lease.Millis, self Self, keys bool) *wire.ReportRe
 			m.Decisions = decisions(m.Decisions, now, v.tap)
 		}
 	}
-	return m
 }
 
 func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
