@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
-import { number, percent, time } from "./format"
+import { duration, number, percent, time } from "./format"
 import { countsOf, forgetful, past, type Span, span, spans, unread } from "./past"
 import type { Counts } from "./types"
 import { Text } from "./widgets"
@@ -112,6 +112,8 @@ function data(p: Chart): uPlot.AlignedData {
 
 /** The choice of how far back all charts look. */
 export function Spans() {
+  const step = past.value?.step_ms ?? 0
+  const coarse = step > (span.value === "24h" ? 60_000 : 10_000)
   if (forgetful.value) return <small>Since this page was opened, at most 10 minutes: no history is kept here.</small>
   return (
     <span class="buttons" role="group" aria-label="Time span">
@@ -120,6 +122,7 @@ export function Spans() {
           The history is not available: <Text of={unread.value} />
         </small>
       )}
+      {coarse && <small>Steps of {duration(step)}, because the history has many rules.</small>}
       {(Object.keys(spans) as Span[]).map((s) => (
         <button key={s} type="button" class="quiet" aria-pressed={s === span.value} onClick={() => (span.value = s)}>
           {s === "15m" ? "15 min" : s.replace("h", " h")}

@@ -27,7 +27,7 @@ var shown = []struct{ name, page, text string }{
 const outline = `[...document.querySelectorAll("nav a, h1, h2")]
 	.map(e => e.innerText.trim().replace(/ \(\d+\)/, "")).join(" | ")`
 
-// The pictures of docs/dashboard.md are those of today's pages: with -update they are taken anew, of a minute of traffic, and else
+// The pictures of docs/dashboard.md are those of today's pages: with -update they are taken anew, of four minutes of traffic, and else
 // the headings of each page are as they were then.
 func TestPictures(t *testing.T) {
 	s := start(t, rules)
@@ -37,11 +37,11 @@ func TestPictures(t *testing.T) {
 	s.becomes("/login", "ann", http.StatusOK)
 	s.traffic("/login", "ann", "bob", "carol", "dave", "eve")
 	s.traffic("/v1/orders", "ann", "shop-17", "shop-18")
-	s.Size(1280, 860, false)
+	s.Size(1280, 1000, false)
 	s.Open("/")
-	s.See("Top keys")
+	s.Click("15 min")
 	if golden.Writes() {
-		time.Sleep(time.Minute) // a chart begins with the page
+		time.Sleep(4 * time.Minute) // to have something in the history
 	}
 	headings := ""
 	for _, p := range shown {

@@ -32,7 +32,7 @@ var budgets = []budget{
 	{"lines of production code", 63180, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
 	{"  of these on the path of a lease", 13580, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
 	{"lines of test/world, the tiers in virtual time", 1616, 1616, func(t *tree) int { return t.sum(simulated, "") }, lighter},
-	{"lines of the dashboard, in TypeScript", 3300, 2500, func(t *tree) int { return t.page }, lighter},
+	{"lines of the dashboard, in TypeScript", 3510, 2500, func(t *tree) int { return t.page }, lighter},
 	{"lines of tests", 66290, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
 	{"lines of test kit, conformance, simulator and load", 15340, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest, lighter},
