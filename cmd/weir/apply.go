@@ -118,8 +118,16 @@ func (c *change) compare(ctx context.Context, s store, before versions.Version, 
 			return err
 		}
 	}
+	old, unread := versions.Parse(in, was)
 	if c.Output == "json" {
-		return c.changesJSON(in, was, d, out)
+		set := new(rule.Set) // of rules that cannot be read
+		if unread == nil {
+			set = old.Set
+		}
+		if err := changes(set, d.Set, c.Output, out); err != nil && !errors.Is(err, errDiffers) {
+			return err
+		}
+		out = io.Discard // what is for people
 	}
 	diff := udiff.Unified(in, name, string(was), string(d.Text))
 	if diff == "" {
@@ -128,30 +136,15 @@ func (c *change) compare(ctx context.Context, s store, before versions.Version, 
 	}
 	fmt.Fprintln(out, diff)
 	same := ""
-	if old, err := versions.Parse(in, was); err == nil && old.Set.Version == d.Set.Version {
+	if unread == nil && old.Set.Version == d.Set.Version {
 		same = "; only the text differs, the rules are the same"
-	} else if err == nil && !before.Zero() {
+	} else if unread == nil && !before.Zero() {
 		if err := changes(old.Set, d.Set, "text", out); err != nil && !errors.Is(err, errDiffers) {
 			return err
 		}
 	}
 	if _, err := fmt.Fprintf(out, "made against %s%s\n", in, same); err != nil {
 		return err
-	}
-	return errChanges
-}
-
-// changesJSON prints the requests that change for programs. What was is compared as no rules, if it cannot be read.
-func (c *change) changesJSON(in string, was []byte, d *rulefile.Document, out io.Writer) error {
-	before := new(rule.Set)
-	if old, err := versions.Parse(in, was); err == nil {
-		before = old.Set
-	}
-	if err := changes(before, d.Set, c.Output, out); err != nil && !errors.Is(err, errDiffers) {
-		return err
-	}
-	if string(was) == string(d.Text) {
-		return nil
 	}
 	return errChanges
 }

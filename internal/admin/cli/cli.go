@@ -1,8 +1,7 @@
 // Package cli has the commands of weir that call the admin API, and prints their answers.
 //
 //	cli.go       the address of the API
-//	table.go     tables
-//	color.go     colours on a terminal
+//	table.go     tables, and their colours on a terminal
 //	when.go      times on the command line
 //	names.go     completion of the names of rules
 //	versions.go  versions of the rules

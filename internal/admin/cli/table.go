@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/fatih/color"
 )
 
 // Output has the flag of commands that print tables.
@@ -64,6 +66,20 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 		fmt.Fprintln(table, strings.TrimSuffix(line, "\t"))
 	}
 	return table.Flush()
+}
+
+// Codes of colours. They are of one length, so that they leave the columns of a table as they are.
+const plain, bold, red, green, yellow = "\x1b[00m", "\x1b[01m", "\x1b[31m", "\x1b[32m", "\x1b[33m"
+
+// colours are those of columns, by their titles, and of words.
+var colours = map[string]string{"problem": red, "last error": red, "reason": yellow, "denied": red, "unavailable": red, "would-deny": yellow, "admitted": green}
+
+// paint colours a text, if standard output is a terminal and NO_COLOR is not set.
+func paint(code, text string) string {
+	if color.NoColor {
+		return text
+	}
+	return code + text + plain
 }
 
 // column is one of a table.

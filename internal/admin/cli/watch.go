@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fatih/color"
+
 	"github.com/weirlimit/weir/internal/admin/client"
 	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
@@ -55,13 +57,17 @@ func (w *watching) watch(out io.Writer, print func(io.Writer) error) error {
 	if !w.Watch {
 		return print(out)
 	}
+	clear := "\x1b[H\x1b[2J"
+	if color.NoColor { // no terminal
+		clear = ""
+	}
 	for {
 		var text bytes.Buffer
 		err := print(&text)
 		if errors.Is(err, ErrUnwell) {
 			err = nil
 		}
-		_, lost := fmt.Fprintln(out, clear()+text.String())
+		_, lost := fmt.Fprintln(out, clear+text.String())
 		if err = cmp.Or(err, lost); err != nil {
 			return err
 		}
