@@ -74,6 +74,11 @@ f.yaml:8:52: rule: rule "gone" is not in the rules file`
 	if errs.Error() != want || off != 1 {
 		t.Errorf("off %d, mistakes\n%s\nwant\n%s", off, errs, want)
 	}
+	for b := range s.All() {
+		if flaw := b.Flaw([]binding.Target{{Parts: 1, Responses: true}}); b.Rule != "" && !strings.Contains(flaw, "has count, which needs the response") {
+			t.Errorf("a rule that counts responses: %q", flaw)
+		}
+	}
 	var text strings.Builder
 	s.Write(&text)
 	if !strings.Contains(text.String(), "\"d\" \"user\"=\"ann\" \"path\": rule ann\n\"d\" \"user\"=\"bob\": unbound\n") {

@@ -1,0 +1,56 @@
+package filter
+
+import "testing"
+
+const countRules = `{"rules":[
+	{"name":"failures","match":{"path":"/login"},"key":[],"limit":"4/1h","scope":"pop","algorithm":"fixed_window","count":{"status":[401],"grpc_status":[16]}},
+	{"name":"other","match":{"path":"/other"},"key":[],"limit":"9/1h","scope":"pop","algorithm":"fixed_window"}]}`
+
+// TestCountByResponse: the response of the upstream settles a reservation, and its headers state what is left then, also where
+// the host would keep headers for it. Nothing is looked at for rules without count.
+func TestCountByResponse(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		e := startNew(t, withRules(t, countRules), 1)
+		e.wakes = keeps
+		respond := func(details string, trailers bool, headers ...[2]string) *exchange {
+			x := e.send(0, ":path", "/login", ":method", "GET")
+			x.known, x.upstream = map[string]string{CodeDetails: details}, headers
+			if x.status == 0 {
+				e.runOf(x, 0, func(g *VM) { g.ResponseHeaders(x.id, trailers) })
+			}
+			return x
+		}
+		left := func(x *exchange, want string, open bool) {
+			t.Helper()
+			if got := header(x.response, "ratelimit")[:14]; got != `"failures";r=`+want || e.vms[0].Keeps(x.id) != open {
+				t.Errorf("keeps headers %v: %s, open %v", keeps, got, e.vms[0].Keeps(x.id))
+			}
+		}
+		const upstream = "via_upstream"
+		ok, failed := [2]string{":status", "200"}, [2]string{":status", "401"}
+		left(respond(upstream, false, ok), "4", false)
+		left(respond("ext_authz_denied", true, failed), "4", false)
+		left(respond("", false, failed), "4", false)
+		left(respond(upstream, true, failed), "3", false)
+		left(respond(upstream, true, ok, [2]string{"grpc-status", "16"}), "2", false)
+		left(respond(upstream, true, ok, [2]string{"grpc-status", "0"}), "2", false)
+		for _, status := range []string{"7", "", "16"} {
+			x := respond(upstream, true, ok)
+			left(x, "1", true)
+			e.runOf(x, 0, func(g *VM) { g.ResponseTrailers(x.id, status) })
+			e.end(x)
+		}
+		left(respond(upstream, false, ok), "1", false)
+		e.end(respond(upstream, true, ok)) // reset before its trailers
+		e.end(e.send(0, ":path", "/login", ":method", "GET"))
+		left(respond(upstream, false, failed), "0", false)
+		if x := respond(upstream, false, ok); x.status != 429 {
+			t.Errorf("keeps headers %v: status %d after four failures", keeps, x.status)
+		}
+		e.looked, e.asked = nil, []string{}
+		e.get(0, "/other")
+		if len(e.looked)+len(e.asked) > 0 {
+			t.Errorf("%v and %q are looked at for a rule without count", e.looked, e.asked)
+		}
+	}
+}
