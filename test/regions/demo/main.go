@@ -129,7 +129,8 @@ var steps = []step{
 	{[]string{"$ for pop in $eu $us $ap; do (r=$(for i in {1..30}; do " + status + "$pop/fair; done); echo $r) & done; wait"},
 		"Expect 200 for 30 of the 90 requests, about ten in each region: they share 30 per minute in equal parts."},
 	{[]string{"cut us", "$ " + status + "$us/shared; " + status + "$eu/shared; echo", "heal us"},
-		"Expect 503 in us and 200 in eu: without the aggregator, us does not know what is left of a small limit, and on_failure is deny."},
+		"Expect 503 in us: without the aggregator, us does not know what is left of a small limit, and on_failure is deny. In eu the limit\n" +
+			"   decides: 200, or 429 after 20 requests in this minute. A PoP that has rejected the key in this minute answers 429, too."},
 	{[]string{"kill the aggregators", "$ " + status + "$us/shared; " + status + "$eu/shared; echo", "start the aggregators"},
 		"Expect 503 in both regions, for the same reason. Limits with on_failure: allow, and large limits on lease, still admit requests."},
 	{[]string{askLocal, "kill redis of local in eu", askLocal, "start redis in eu", askLocal},
