@@ -20,12 +20,6 @@ import (
 	"time"
 )
 
-// The traffic ends after as many reports, each of what was answered since the one before.
-const (
-	reports = 10
-	between = time.Minute
-)
-
 // stream is what one group of clients sends.
 type stream struct {
 	name, method, path string
@@ -65,13 +59,13 @@ func streams() []*stream {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, strings.Join(os.Args[1:], " "), reports, between, os.Stdout); err != nil {
+	if err := run(ctx, strings.Join(os.Args[1:], " "), 10, time.Minute, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "traffic:", err)
 		os.Exit(1)
 	}
 }
 
-// run sends the streams to pop until ctx is done or all reports are printed.
+// run sends the streams to pop until ctx is done or all reports are printed, each of what was answered since the one before.
 func run(ctx context.Context, pop string, reports int, between time.Duration, out io.Writer) error {
 	if addr, err := netip.ParseAddrPort(pop); err != nil || !addr.Addr().IsLoopback() {
 		return fmt.Errorf("%q: traffic goes to an address of this machine only, such as 127.0.0.1:10000", pop)
@@ -89,13 +83,12 @@ func run(ctx context.Context, pop string, reports int, between time.Duration, ou
 	for _, s := range all {
 		running.Go(func() { s.send(ctx, pop) })
 	}
-	ticks := time.NewTicker(between)
-	defer ticks.Stop()
+	ticks := time.Tick(between)
 	for n := range reports {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticks.C:
+		case <-ticks:
 		}
 		fmt.Fprintf(out, "\nAnswered in minute %d of %d:\n", n+1, reports)
 		for _, s := range all {
@@ -113,15 +106,14 @@ func (s *stream) send(ctx context.Context, pop string) {
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(s.first+i))}}
 		clients[i] = &http.Client{Transport: &http.Transport{DialContext: from.DialContext, MaxIdleConnsPerHost: 4}, Timeout: 10 * time.Second}
 	}
-	due := time.NewTicker(s.every)
-	defer due.Stop()
+	due := time.Tick(s.every)
 	var open sync.WaitGroup
 	defer open.Wait()
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-due.C:
+		case <-due:
 			open.Go(func() {
 				switch s.request(ctx, clients[n%len(clients)], "http://"+pop+s.path) {
 				case http.StatusOK:
