@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/statefile"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -33,8 +35,9 @@ type snapshotter struct {
 	store    *memory.Store
 	log      *slog.Logger
 	began    time.Time
-	before   int        // holders of the process before
-	holders  func() int // of this process
+	before   int          // holders of the process before
+	holders  func() int   // of this process
+	history  *keptHistory // saved beside the counters; nil: there is none
 
 	mu     sync.Mutex // one save at a time
 	lock   io.Closer
@@ -175,6 +178,7 @@ func (s *snapshotter) save(last bool) (took time.Duration) {
 		s.failed = err
 		return took
 	}
+	s.history.save(last)
 	s.ok.Set(1)
 	s.saves.Inc()
 	s.bytes.Set(float64(size))
@@ -199,4 +203,55 @@ func (s *snapshotter) write() (counters int, size int64, err error) {
 	counters = s.store.Save(w.Put)
 	size, err = w.Commit()
 	return counters, size, err
+}
+
+// historyEvery is how often the history is saved beside the state file, at most.
+const historyEvery = time.Minute
+
+// keptHistory is the history of a region without Redis: notes in memory, which a file beside the state file keeps through a
+// restart.
+type keptHistory struct {
+	live.Memory
+	path  string
+	log   *slog.Logger
+	saved time.Time
+}
+
+// newKeptHistory loads the history. Without it, or with a damaged file, the history begins anew.
+func newKeptHistory(path string, log *slog.Logger) *keptHistory {
+	k := &keptHistory{path: path, log: log, saved: time.Now()}
+	_, err := statefile.Read(path, func(record []byte) error {
+		var n live.Note
+		if err := json.Unmarshal(record, &n); err != nil {
+			return err
+		}
+		if n.For = min(time.Until(time.UnixMilli(n.Until)), live.LongestNote).Truncate(time.Millisecond); n.For <= 0 {
+			return nil
+		}
+		return k.Put(context.Background(), []live.Note{n})
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		log.Warn("cannot load the history of decisions; it begins anew", "file", path, "error", err)
+	}
+	return k
+}
+
+// save writes the file, the last time or if it is due. A nil history saves nothing.
+func (k *keptHistory) save(last bool) {
+	if k == nil || !last && time.Since(k.saved) < historyEvery {
+		return
+	}
+	k.saved = time.Now()
+	notes, _, _ := k.All(context.Background()) // in memory nothing fails
+	w, err := statefile.Create(k.path, statefile.Header{Saved: k.saved.UTC(), PID: os.Getpid()})
+	if err == nil {
+		for i := range notes {
+			record, _ := json.Marshal(&notes[i]) // its types have no encoding that fails
+			w.Put(record)
+		}
+		_, err = w.Commit()
+	}
+	if err != nil {
+		k.log.Warn("cannot save the history of decisions; after a restart it has a gap", "file", k.path, "error", err)
+	}
 }

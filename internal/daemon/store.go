@@ -152,6 +152,10 @@ func (t *Tier) newCollector(p *Program) *live.Collector {
 		c.Expected = t.rules.regionNames
 	} else {
 		c.Region, c.History = p.AggregatorCalls.Region, new(live.Memory)
+		if s := t.counters.snapshots; s != nil {
+			s.history = newKeptHistory(s.path+".history", t.Log)
+			c.History = s.history
+		}
 	}
 	if t.aggregator != nil {
 		c.Aggregator = t.aggregator

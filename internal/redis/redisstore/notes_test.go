@@ -19,7 +19,7 @@ func TestNotes(t *testing.T) {
 	for i := range stores {
 		stores[i] = start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	}
-	for name, of := range map[string]func(*Store) live.Notes{"reports": (*Store).Reports, "watches": (*Store).Watches} {
+	for name, of := range map[string]func(*Store) live.Notes{"reports": (*Store).Reports, "watches": (*Store).Watches, "history": (*Store).History} {
 		t.Run(name, func(t *testing.T) {
 			livetest.Run(t, func(testing.TB) [2]live.Notes {
 				flush(c.Nodes)
