@@ -153,7 +153,7 @@ function OfRule({ rule }: { rule: string }) {
             <p class="muted">
               {source === "now"
                 ? "Rates of the last seconds, of the 512 busiest keys of all rules. "
-                : `Average rates in the minutes with requests, estimated, of at most ${mostKeys} keys. A limit also rejects bursts that an average hides. `}
+                : `Average rates while the rule had requests, estimated, of at most ${mostKeys} keys. A limit also rejects bursts that an average hides. `}
               Save a normal time as the baseline and compare an attack with it. For an access log, use <code>weir rules suggest</code>.
             </p>
             <p class="buttons">
@@ -206,30 +206,34 @@ function sampleOfNow(rule: string): Sample | null {
 
 const mostKeys = 256
 
-/** The keys of the history; what they sent is divided by the time in which the rule had requests. */
+/** The keys of the history: the part that each had of the rule's requests, at the rate that the rule had while it had requests. */
 function usePastSample(rule: string, span: "1h" | "24h"): { sample: Sample | null; error: unknown } {
   const off = !status.value || forgetful.value
   const keys = useAnswer<HistoryKeys>(off ? null : query("history/keys", { span, by: "key", limit: mostKeys, rule }))
-  const steps = useAnswer<History>(off ? null : query("history", { span: "24h" }))
+  const steps = useAnswer<History>(off ? null : query("history", { span }))
+  const day = useAnswer<History>(off ? null : query("history", { span: "24h" }))
   useEffect(() => {
-    const timer = setInterval(() => (keys.reload(), steps.reload()), 60_000)
+    const timer = setInterval(() => [keys, steps, day].forEach((a) => a.reload()), 60_000)
     return () => clearInterval(timer)
   }, [rule, span])
-  const sample = useMemo(() => (keys.value && steps.value ? pastSample(rule, keys.value, steps.value) : null), [keys.value, steps.value])
-  return { sample, error: keys.error ?? steps.error }
+  const sample = useMemo(() => (keys.value && steps.value && day.value ? pastSample(rule, keys.value, steps.value, day.value) : null), [keys.value, steps.value, day.value])
+  return { sample, error: keys.error ?? steps.error ?? day.error }
 }
 
-function pastSample(rule: string, k: HistoryKeys, h: History): Sample {
-  const own = h.rules.find((r) => r.rule === rule)
-  const begin = Date.parse(h.from)
-  const requests = h.known.map((_, i) => (begin + (i + 1) * h.step_ms > Date.parse(k.from) ? (own?.admitted[i] ?? 0) + (own?.denied[i] ?? 0) + (own?.shadow_denied[i] ?? 0) : 0))
-  const active = Math.max(1, requests.filter((n) => n > 0).length) * (h.step_ms / 1000)
-  const rates = k.keys
-    .filter((one) => one.rule === rule && one.requests > 0)
-    .map((one) => one.requests / active)
-    .sort((a, b) => b - a)
-  const listed = rates.reduce((sum, r) => sum + r, 0)
-  return { at: new Date().toISOString(), rates, total: Math.max(listed, requests.reduce((sum, n) => sum + n, 0) / active) }
+const sum = (list: number[]) => list.reduce((n, one) => n + one, 0)
+
+/** The requests of a rule in each step, from a time on. */
+function requestsOf(rule: string, h: History, from: number): number[] {
+  const r = h.rules.find((one) => one.rule === rule)
+  return h.known.map((_, i) => (r && Date.parse(h.from) + (i + 1) * h.step_ms > from ? r.admitted[i]! + r.denied[i]! + r.shadow_denied[i]! : 0))
+}
+
+function pastSample(rule: string, k: HistoryKeys, steps: History, day: History): Sample {
+  const listed = k.keys.filter((one) => one.rule === rule && one.requests > 0).map((one) => one.requests)
+  const all = Math.max(sum(listed), sum(requestsOf(rule, day, Date.parse(k.from)))) // keys are kept by the hour, so from begins before the steps
+  const counted = requestsOf(rule, steps, 0)
+  const total = sum(counted) / Math.max(1, counted.filter((n) => n > 0).length) / (steps.step_ms / 1000)
+  return { at: new Date().toISOString(), rates: listed.map((n) => (n / all) * total).sort((a, b) => b - a), total }
 }
 
 /** A logarithmic scale: part is where a value is on it, from 0 to 1, and value is what is there. */

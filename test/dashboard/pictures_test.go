@@ -1,10 +1,16 @@
 package dashboard
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,21 +20,25 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// shown are the pictures of docs/dashboard.md, and what each shows when it is complete.
-var shown = []struct{ name, page, text string }{
-	{"overview", "/#/", "of requests rejected"},
-	{"rule", "/#/rule/login", "Limit this key"},
-	{"find", "/#/find/login", "Keys by rate"},
-	{"edit", "/#/edit", "No mistakes."},
-	{"fleet", "/#/fleet", "Leases"},
+// shown are the pictures of docs/dashboard.md, what each shows when it is complete, and the width of the window.
+var shown = []struct {
+	name, page, text string
+	width            int64
+}{
+	{"overview", "/#/", "of requests rejected", 1280},
+	{"rule", "/#/rule/login", "Limit this key", 1280},
+	{"find", "/#/find/login", "Keys by rate", 1280},
+	{"edit", "/#/edit", "No mistakes.", 1280},
+	{"fleet", "/#/fleet", "Leases", 1280},
+	{"phone", "/#/rule/login", "Limit this key", 390},
 }
 
 // outline are the ways and headings of a page, which do not change with what it counts.
 const outline = `[...document.querySelectorAll("nav a, h1, h2")]
 	.map(e => e.innerText.trim().replace(/ \(\d+\)/, "")).join(" | ")`
 
-// The pictures of docs/dashboard.md are those of today's pages: with -update they are taken anew, of four minutes of traffic, and else
-// the headings of each page are as they were then.
+// The pictures of docs/dashboard.md show the current pages. With -update the test takes them after four minutes of traffic;
+// without it the test compares the headings of each page with those of the pictures.
 func TestPictures(t *testing.T) {
 	s := start(t, rules)
 	var now struct{ Document string }
@@ -37,14 +47,15 @@ func TestPictures(t *testing.T) {
 	s.becomes("/login", "ann", http.StatusOK)
 	s.traffic("/login", "ann", "bob", "carol", "dave", "eve")
 	s.traffic("/v1/orders", "ann", "shop-17", "shop-18")
-	s.Size(1280, 1000, false)
 	s.Open("/")
+	s.See("Top keys")
 	s.Click("15 min")
 	if golden.Writes() {
-		time.Sleep(4 * time.Minute) // to have something in the history
+		time.Sleep(4 * time.Minute) // the history has keys by the minute
 	}
 	headings := ""
 	for _, p := range shown {
+		s.Size(p.width, 1000, false)
 		s.Open(p.page)
 		s.See(p.text)
 		if golden.Writes() {
@@ -53,11 +64,37 @@ func TestPictures(t *testing.T) {
 		headings += p.name + ": " + browser.Eval[string](s.Browser, outline) + "\n"
 		if golden.Writes() {
 			file := filepath.Join(proc.Root(t), "docs", "dashboard-"+p.name+".png")
-			fatal.If(t, os.WriteFile(file, s.Picture(), 0o644))
+			fatal.If(t, os.WriteFile(file, small(t, s.Picture()), 0o644))
 		}
 	}
 	golden.Same(t, "testdata/pictures.txt", headings)
 	s.well("pictures")
+}
+
+// small is a PNG with the 256 most frequent colours of another one, which takes half of the bytes.
+func small(t *testing.T, from []byte) []byte {
+	t.Helper()
+	full := fatal.Get(png.Decode(bytes.NewReader(from)))(t)
+	box, counts := full.Bounds(), map[color.Color]int{}
+	for y := range box.Dy() {
+		for x := range box.Dx() {
+			counts[full.At(x, y)]++
+		}
+	}
+	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
+	palette, index := color.Palette(frequent[:min(len(frequent), 256)]), map[color.Color]uint8{}
+	for _, c := range frequent {
+		index[c] = uint8(palette.Index(c))
+	}
+	reduced := image.NewPaletted(box, palette)
+	for y := range box.Dy() {
+		for x := range box.Dx() {
+			reduced.SetColorIndex(x, y, index[full.At(x, y)])
+		}
+	}
+	var out bytes.Buffer
+	fatal.If(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduced))
+	return out.Bytes()
 }
 
 // pictured are rules with something to see: one that rejects, one that would, and one with room.
