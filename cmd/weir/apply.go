@@ -137,13 +137,13 @@ func (c *change) compare(ctx context.Context, s store, before versions.Version, 
 	fmt.Fprintln(out, diff)
 	same := ""
 	if unread == nil && old.Set.Version == d.Set.Version {
-		same = "; only the text differs, the rules are the same"
+		same = ". Only the text differs; the rules are the same"
 	} else if unread == nil && !before.Zero() {
 		if err := changes(old.Set, d.Set, "text", out); err != nil && !errors.Is(err, errDiffers) {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintf(out, "made against %s%s\n", in, same); err != nil {
+	if _, err := fmt.Fprintf(out, "Compared with %s%s.\n", in, same); err != nil {
 		return err
 	}
 	return errChanges

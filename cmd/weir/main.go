@@ -53,7 +53,7 @@ type rulesCommands struct {
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
-	Replay   replayCmd   `cmd:"" help:"Have the requests of an access log decided by rules, and print whom they would deny."`
+	Replay   replayCmd   `cmd:"" help:"Have the requests of an access log decided by rules, and print whom they would reject."`
 	Suggest  suggestCmd  `cmd:"" help:"Suggest limits that leave most keys of an access log untouched."`
 }
 
@@ -148,7 +148,7 @@ func (i *initCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "wrote %s; edit it, then: weir rules validate %s && weir rules test %s\n", i.File, i.File, i.File)
+	_, err = fmt.Fprintf(stdout, "Wrote %s. Edit it, then run: weir rules validate %s && weir rules test %s\n", i.File, i.File, i.File)
 	return err
 }
 

@@ -77,7 +77,7 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 	if c.Output == "text" {
 		writeSummary(stdout, r)
 	}
-	err = c.print(stdout, r, r.Rules, "rule mode matched admitted denied keys keys_denied no_key unknown")
+	err = c.print(stdout, r, r.Rules, "rule mode matched admitted denied=rejected keys keys_denied=keys_rejected no_key unknown")
 	if err != nil || c.Output == "json" {
 		return err
 	}
@@ -88,19 +88,19 @@ func (c *replayCmd) Run(stdout io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(stdout)
-	return c.print(stdout, nil, r.Top, "rule key denied at_least")
+	return c.print(stdout, nil, r.Top, "rule key denied=rejected at_least")
 }
 
 // writeSummary prints what is not about single rules.
 func writeSummary(out io.Writer, r *replay.Report) {
-	fmt.Fprintf(out, "%d requests from %s to %s: %d admitted, %d denied\n",
+	fmt.Fprintf(out, "%d requests from %s to %s: %d admitted, %d rejected\n",
 		r.Requests, r.From.Format(time.RFC3339), r.Until.Format(time.RFC3339), r.Admitted, r.Denied)
 	for _, note := range []struct {
 		n    int64
 		text string
 	}{
 		{r.Uncounted, "not counted by a rule that had no room for their keys"},
-		{r.Late, "decided later than they came: their lines are too far out of order"},
+		{r.Late, "decided at a later time than theirs, because their lines are too far out of order"},
 		{r.Broken.Lines, "lines that cannot be used"},
 	} {
 		if note.n > 0 {
@@ -124,7 +124,7 @@ func writeNote(out io.Writer, name, note string) {
 // writeSheds prints which rules are left out, if any are.
 func writeSheds(out io.Writer, names []string) {
 	if len(names) > 0 {
-		fmt.Fprintf(out, "left out, because they shed by the load of a PoP, which no log has: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(out, "Not decided, because they depend on the load of a PoP, which is not in a log: %s\n", strings.Join(names, ", "))
 	}
 }
 

@@ -50,7 +50,7 @@ func (l *Line) Parse(line []byte) (err error) {
 	case !gjson.Valid(text):
 		return errors.New("is not JSON: it ends too early, or is several lines")
 	}
-	l.Format = JSON
+	l.Format = formatJSON
 	gjson.Parse(text).ForEach(func(name, value gjson.Result) bool {
 		if err = l.field(name.Str, value); err != nil {
 			err = fmt.Errorf("%s: %w, see %s", name.Str, err, page)
@@ -149,8 +149,8 @@ func (l *Line) input(to *string, word string, v gjson.Result) (err error) {
 func (l *Line) client(v gjson.Result) error {
 	err := l.input(&l.Request.Client, "client_ip", v)
 	if err == nil && l.Request.Client != "" && !ip.Parse(l.Request.Client).Valid() {
-		l.Request.Client = ""     // a path of a Unix socket: the filter finds no address there either
-		if l.Format == Combined { // or the name of a host, whose address is not known
+		l.Request.Client = ""           // a path of a Unix socket: the filter finds no address there either
+		if l.Format == formatCombined { // or the name of a host, whose address is not known
 			delete(l.Known, "client_ip")
 		}
 	}

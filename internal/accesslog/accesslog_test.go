@@ -44,7 +44,7 @@ func TestLine(t *testing.T) {
 			Headers: map[string]string{"x-user": "ann", "x-empty": "", "x-number": "7", "x-forwarded-for": "192.0.2.1, 10.0.0.1"},
 			Claims:  map[string]string{"sub": "ann", "age": "42", "admin": "true"}, Metadata: map[string]string{"ai:model": "large", "ai:tokens": "7"},
 		},
-		Time: time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC), Known: request.Known{}, Format: JSON,
+		Time: time.Date(2026, 11, 26, 14, 37, 20, 227e6, time.UTC), Known: request.Known{}, Format: formatJSON,
 		Others: map[string]string{
 			"status": "429", "details": "weir-denied:per-user/acme", "rule": "per-user", "override": "acme", "key": "acme", "remaining": "0", "shadow": "all@candidate",
 			"weir": "login allowed on_failure", "policy": `"per-user";q=1;w=86400`, "request": "b50832a0", "pop": "fra1",
@@ -95,14 +95,14 @@ func TestText(t *testing.T) {
 		line, known, path, agent string
 		format                   Format
 	}{
-		{apacheLine, "client_ip, header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, Combined},
-		{apacheLine + ` "192.0.2.9" rt=0.1`, "client_ip, header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, Combined},
-		{apacheLine[:strings.Index(apacheLine, ` "-"`)], "client_ip, method, path", `/login?a="b"`, "", Combined},
-		{strings.Replace(apacheLine, "192.0.2.1", "host.example", 1), "header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, Combined},
-		{envoyLine, "duration, header user-agent, header x-forwarded-for, header x-request-id, host, method, path", "/login", "curl", Text},
+		{apacheLine, "client_ip, header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, formatCombined},
+		{apacheLine + ` "192.0.2.9" rt=0.1`, "client_ip, header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, formatCombined},
+		{apacheLine[:strings.Index(apacheLine, ` "-"`)], "client_ip, method, path", `/login?a="b"`, "", formatCombined},
+		{strings.Replace(apacheLine, "192.0.2.1", "host.example", 1), "header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, formatCombined},
+		{envoyLine, "duration, header user-agent, header x-forwarded-for, header x-request-id, host, method, path", "/login", "curl", formatText},
 		{
 			`{"start_time":"2026-11-26T14:37:20Z","method":"POST","path":"/login","authority":"a","downstream_remote_address":"192.0.2.1:5","user_agent":"curl","duration":3}`,
-			"client_ip, duration, header user-agent, host, method, path", "/login", "curl", JSON,
+			"client_ip, duration, header user-agent, host, method, path", "/login", "curl", formatJSON,
 		},
 	} {
 		var l Line

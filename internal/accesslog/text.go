@@ -12,11 +12,11 @@ import (
 // Format is how a line is written; empty: that is not known.
 type Format string
 
-// The formats.
+// The formats, as people know them.
 const (
-	JSON     Format = "JSON"
-	Text     Format = "Envoy's default format"
-	Combined Format = "the combined format"
+	formatJSON     Format = "JSON"
+	formatText     Format = "Envoy's default format"
+	formatCombined Format = "the combined format"
 )
 
 // Duration is the word for the duration of a request among the inputs.
@@ -25,18 +25,18 @@ const Duration = "duration"
 // patterns are those of the text formats; a group is called as the field of the format in JSON, or as one of names.
 var patterns = map[Format]*regexp.Regexp{
 	// Envoy does not escape quotation marks. A line with more of them is not read: its fields cannot be told apart.
-	Text: regexp.MustCompile(`^\[(?P<time>[^\]]*)\] "(?P<method>\S+) (?P<path>\S+) \S+" (?P<status>\d+) \S+ \d+ \d+ (?P<ms>\d+|-) \S+ ` +
+	formatText: regexp.MustCompile(`^\[(?P<time>[^\]]*)\] "(?P<method>\S+) (?P<path>\S+) \S+" (?P<status>\d+) \S+ \d+ \d+ (?P<ms>\d+|-) \S+ ` +
 		`"(?P<xff>[^"]*)" "(?P<user_agent>[^"]*)" "(?P<request_id>[^"]*)" "(?P<host>[^"]*)" "[^"]*"$`),
 	// Also the common format, which ends before the two headers, and formats with further fields behind them.
-	Combined: regexp.MustCompile(`^(?P<client>\S+) \S+ .*?\[(?P<time>[^\]]*)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d+) (?:\d+|-)` +
+	formatCombined: regexp.MustCompile(`^(?P<client>\S+) \S+ .*?\[(?P<time>[^\]]*)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d+) (?:\d+|-)` +
 		`(?: "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<user_agent>(?:[^"\\]|\\.)*)")?(?: .*)?$`),
 }
 
 // Has lists the inputs that lines of a text format have; empty: the configuration of the log decides that.
 func (f Format) Has() string {
 	return map[Format]string{
-		Text:     "method, path, host, duration, and the headers x-forwarded-for, user-agent and x-request-id",
-		Combined: "method, path, client_ip, and the headers referer and user-agent",
+		formatText:     "method, path, host, duration, and the headers x-forwarded-for, user-agent and x-request-id",
+		formatCombined: "method, path, client_ip, and the headers referer and user-agent",
 	}[f]
 }
 
@@ -61,7 +61,7 @@ func (l *Line) text(line string) (err error) {
 
 // written takes a field of a text format.
 func (l *Line) written(name, value string) error {
-	if l.Format == Combined {
+	if l.Format == formatCombined {
 		if plain, err := strconv.Unquote(`"` + value + `"`); err == nil { // \xNN and \", as Apache and nginx escape
 			value = plain
 		}

@@ -67,9 +67,9 @@ func (c *change) amends(out io.Writer, as Format, call client.Call) error {
 		if as.Output == "json" {
 			return (&Output{as.Output}).Print(out, amended, nil, "")
 		}
-		text := fmt.Sprintf("revision %d: %s", amended.Version.Revision, amended.Version.Amends)
+		text := fmt.Sprintf("Applied. Revision %d: %s.", amended.Version.Revision, amended.Version.Amends)
 		if amended.Before != "" {
-			text += "; before: " + amended.Before
+			text += " Before: " + amended.Before + "."
 		}
 		_, err := io.WriteString(out, safe(text)+"\n")
 		return err

@@ -222,7 +222,7 @@ func TestWell(t *testing.T) {
 	}
 	s.InForce = v1.InForce{}
 	at, _ = serve(t, s)
-	if _ = (&Status{listing: listing{at, Output{"text"}}}).Run(&out); !strings.Contains(out.String(), "; no rules are in force\n") {
+	if _ = (&Status{listing: listing{at, Output{"text"}}}).Run(&out); !strings.Contains(out.String(), ", no rules are in force.\n") {
 		t.Errorf("without rules: %s", &out)
 	}
 	out.Reset()

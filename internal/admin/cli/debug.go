@@ -54,7 +54,7 @@ func (d *Debug) Run(stdout io.Writer) error {
 			err = errors.Join(err, fmt.Errorf("%s: no archive is written, because no part of it could be read:\n%s", d.File, problems), os.Remove(d.File))
 		}
 		if err = errors.Join(err, archive.Close(), packed.Close(), f.Close()); err == nil {
-			_, err = fmt.Fprintf(stdout, "%swrote %s, without keys and secrets\n", Escaped(problems, "\n"), d.File)
+			_, err = fmt.Fprintf(stdout, "%sWrote %s. It has no keys and no secrets.\n", Escaped(problems, "\n"), d.File)
 		}
 		return err
 	})

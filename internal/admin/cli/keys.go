@@ -28,7 +28,7 @@ type Peek struct {
 }
 
 // countersColumns are those of counters.
-const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=lease_ends_in reset_ms=new_in until|own_limit=own_limit_until"
+const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=leases_end_in reset_ms=all_free_in until|own_limit=override_ends"
 
 // Run prints what the counters of a key hold.
 func (p *Peek) Run(stdout io.Writer) error {

@@ -40,7 +40,7 @@ func (s *Status) print(stdout io.Writer) error {
 		}
 		of, members := remarks(seen)
 		if s.Output.Output != "json" {
-			fmt.Fprintf(stdout, "%s; %s are in force\n", safe(seen.Of), rules(&seen.InForce))
+			fmt.Fprintf(stdout, "In %s, %s.\n", safe(seen.Of), rules(&seen.InForce))
 			for _, r := range of {
 				fmt.Fprintln(stdout, safe(r.About+" "+r.Name+" "+r.Reason))
 			}
@@ -72,11 +72,11 @@ func look(ctx context.Context, c *client.Client) (seen *v1.Status, err error) {
 func rules(r *v1.InForce) string {
 	switch {
 	case r.Revision > 0:
-		return "rules " + strconv.FormatUint(r.Revision, 10)
+		return "revision " + strconv.FormatUint(r.Revision, 10) + " of the rules is in force"
 	case r.Version == "":
-		return "no rules"
+		return "no rules are in force"
 	}
-	return "rules " + safe(r.Version)
+	return "the rules " + safe(r.Version) + " are in force"
 }
 
 // remark is one thing that is not well, or likely not meant.

@@ -62,6 +62,9 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 			lines[1+i] += paint(cmp.Or(colours[c.title], colours[text], plain), text) + "\t"
 		}
 	}
+	if len(rows) == 0 {
+		lines = append(lines, "(none)")
+	}
 	for _, line := range lines {
 		fmt.Fprintln(table, strings.TrimSuffix(line, "\t"))
 	}
@@ -72,7 +75,7 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 const plain, bold, red, green, yellow = "\x1b[00m", "\x1b[01m", "\x1b[31m", "\x1b[32m", "\x1b[33m"
 
 // colours are those of columns, by their titles, and of words.
-var colours = map[string]string{"problem": red, "last error": red, "reason": yellow, "denied": red, "unavailable": red, "would-deny": yellow, "admitted": green}
+var colours = map[string]string{"problem": red, "last error": red, "reason": yellow, "denied": red, "rejected": red, "unavailable": red, "would-deny": yellow, "admitted": green}
 
 // paint colours a text, if standard output is a terminal and NO_COLOR is not set.
 func paint(code, text string) string {

@@ -35,9 +35,9 @@ func (t *Top) Run(stdout io.Writer) error {
 		t.By = "denied"
 	}
 	query := url.Values{"by": {t.By}, "limit": {strconv.Itoa(t.Limit)}, "each_pop": {strconv.FormatBool(t.EachPop)}}
-	list, columns := "keys", "rule override key from per_second +over=at_most_too_large_by"
+	list, columns := "keys", "rule override key from per_second=requests/s +over=at_most_too_large_by"
 	if t.By == "rule" {
-		list, columns = "rules", "rule used admitted_per_second=admitted/s denied_per_second=denied/s shadow_denied=would_deny +matched +no_key +admitted +denied hint"
+		list, columns = "rules", "rule used=demand admitted_per_second=admitted/s denied_per_second=rejected/s shadow_denied=would_be_rejected +matched +no_key +admitted +denied=rejected hint"
 	}
 	return t.watch(stdout, func(out io.Writer) error {
 		return t.show(out, client.Call{Path: "/v1/top?" + query.Encode()}, list, columns)
