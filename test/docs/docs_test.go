@@ -130,7 +130,7 @@ var others = map[string]string{
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
 	"application/proto": "a media type", "application/grpc-web": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
-	".run/demo/rules.store": "made by make run", "weir_VERSION.wasm": "made by make release", "weir_VERSION_provenance.json": "made by make release",
+	".run/demo/rules.store": "made by make run", ".run/traffic": "made by make run", "weir_VERSION.wasm": "made by make release", "weir_VERSION_provenance.json": "made by make release",
 }
 
 // secrets are the files that `weir admin bootstrap secrets` makes, their directories, and the secrets of AWS.
