@@ -114,7 +114,7 @@ await "the PoP" 120 "$admin" /ready "$ok"
 await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
 change="Change $rules: the new rules apply at once, or their mistakes are printed here."
-[ "$rules" != store: ] || change="Change the rules in the dashboard, or: bin/weir rules apply FILE --admin $region_admin --reason TEXT
+[ "$rules" != store: ] || change="Change the rules in the dashboard, or: bin/weir rules apply FILE --reason TEXT
 They are kept in $logs/rules.store for the next time; remove it to begin with envoy/rules.yaml again."
 [ -z "${DEMO:-}" ] || change="Change the rules in the dashboard. The next \`make run DEMO=1\` begins with envoy/rules.yaml again."
 

@@ -184,7 +184,10 @@ func TestTutorial(t *testing.T) {
 		if out, err := d.shell(t, "bin/weir keys reset login 127.0.0.1 --reason 'the tutorial has logins of its own'"); err != nil {
 			t.Fatal(err, out)
 		}
-		proc.AwaitWindow(time.Minute, 40*time.Second) // or what is counted on trial may be over when the rule is in force
+		proc.AwaitWindow(time.Minute, 40*time.Second)              // or what is counted on trial may be over when the rule is in force
+		if out, err := d.shell(t, "bin/weir status"); err != nil { // from then on the PoP reports each second, in time for --wait
+			t.Fatal(err, out)
+		}
 	})
 	d.stop(t)
 }
