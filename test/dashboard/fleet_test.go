@@ -51,6 +51,9 @@ func TestAggregator(t *testing.T) {
 	s.See("no history is kept here")
 	last.Pause()
 	s.health("bad", "Region us: cut off since ")
+	s.Open("/#/fleet")
+	s.Ready(`[...document.querySelectorAll("[aria-labelledby=regions] .bad")].some(e => e.innerText.startsWith("cut off since "))`)
+	s.See("region is cut off") // its replica and PoP repeat nothing
 	last.Resume()
 	s.Ready(`!document.querySelector(".banner.bad")`)
 	s.well("the aggregator's page")
