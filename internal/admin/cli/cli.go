@@ -1,9 +1,8 @@
 // Package cli has the commands of weir that call the admin API, and prints their answers.
 //
-//	cli.go       the address of the API
+//	cli.go       the address of the API, and the names of rules for completion
 //	table.go     tables, and their colours on a terminal
 //	when.go      times on the command line
-//	names.go     completion of the names of rules
 //	versions.go  versions of the rules
 //	status.go    members and warnings
 //	watch.go     busiest keys, single decisions, answers again and again
@@ -21,9 +20,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin/client"
+	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 // ErrUnwell fails a command that did what it should, and has printed what is not as it should be.
@@ -86,4 +89,41 @@ type Audit struct {
 func (a *Audit) Run(stdout io.Writer) error {
 	query := url.Values{"limit": {fmt.Sprint(a.Limit)}, "before": {a.Before}}
 	return a.show(stdout, client.Call{Path: "/v1/audit?" + query.Encode()}, "items", "+id when who what on before after why")
+}
+
+// nameTime bounds how long a shell waits for the names of rules.
+const nameTime = time.Second
+
+// RuleNames are the names of the rules in force, for a shell that completes a command line of these words. There are none
+// if the installation does not answer.
+func RuleNames(words []string) (names []string) {
+	i := Installation{Context: flag(words, "--context"), Admin: flag(words, "--admin")}
+	_ = i.follow(nameTime, func(ctx context.Context, c *client.Client) error {
+		var rules v1.Rules
+		if _, err := c.Do(ctx, client.Call{Path: rulesPath}, &rules); err != nil {
+			return err
+		}
+		d, err := rulefile.Read("rules", []byte(rules.Document))
+		if err != nil {
+			return err
+		}
+		for i := range d.Set.Len() {
+			names = append(names, rule.Written(d.Set.Rule(i).Name))
+		}
+		return nil
+	})
+	return names
+}
+
+// flag is the value of a flag among words, as --flag value or --flag=value.
+func flag(words []string, name string) string {
+	for i, word := range words {
+		if value, found := strings.CutPrefix(word, name+"="); found {
+			return value
+		}
+		if word == name && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return ""
 }
