@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // Outcome is the response for rules that count by it. If the line does not say who made the response, it is the upstream's.
-func (l *Line) Outcome() rule.Response {
+func (l *Line) Outcome() settle.Response {
 	details := l.Others["details"]
 	status, _ := strconv.Atoi(l.Others["status"])
-	return rule.Response{Upstream: details == "" || details == "via_upstream", Status: status, GRPCStatus: rule.NoGRPCStatus}
+	return settle.Response{Upstream: details == "" || details == "via_upstream", Status: status, GRPCStatus: settle.NoGRPCStatus}
 }
 
 // Recorded is the request and the response of a line, for people.

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -356,7 +357,7 @@ func (w *writer) cost(c Cost) {
 	}
 }
 
-func (w *writer) count(c *Count) {
+func (w *writer) count(c *settle.Count) {
 	if !c.ByResponse() {
 		return
 	}
@@ -373,7 +374,7 @@ func (w *writer) statuses(field string, all []int) {
 	w.field(field).open('[')
 	for _, s := range all {
 		if field == "status" && s < 100 {
-			w.string(Classes[s])
+			w.string(settle.Classes[s])
 		} else {
 			w.int(int64(s))
 		}

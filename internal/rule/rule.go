@@ -48,6 +48,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // Defaults of a rule. They are part of the rule language and never change within a format
@@ -135,7 +136,7 @@ type Rule struct {
 	Keys []KeyLimit
 	Cost Cost
 	// Count selects the responses that count. Not with limit.SlidingLog or limit.Concurrency.
-	Count Count
+	Count settle.Count
 
 	Scope Scope
 	// Sharing is how regions share the limit while it is too small for all of them. Only with

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/world"
@@ -76,7 +77,7 @@ func (s settlement) play(t *testing.T) {
 				w.PoPs[pop].Request(&world.Request{
 					Fill:     func(in *rule.Inputs, q *rule.Request) { q.Reset(in) },
 					Lasts:    lasts,
-					Response: rule.Response{Upstream: true, Status: status, GRPCStatus: rule.NoGRPCStatus},
+					Response: settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus},
 					Decided: func(r *world.Request) {
 						if r.Edge.Outcome == edge.Admit {
 							admitted++

@@ -4,6 +4,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -149,7 +150,7 @@ type Request struct {
 	// ends at once. A request that is rejected does.
 	Lasts limit.Micros
 	// Response is the response when its stream ends, for rules that count responses; zero: none of the upstream.
-	Response rule.Response
+	Response settle.Response
 	// Ended is called when the request and its stream have ended; nil: nobody asks. Neither is called of a request
 	// whose PoP restarts while it waits.
 	Ended func(r *Request)

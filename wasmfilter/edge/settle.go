@@ -3,7 +3,7 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // A request to which a rule with count applies takes its cost as any other request. What it takes is a reservation until its
@@ -13,11 +13,11 @@ import (
 
 // Settle settles the reservations of an admitted request by its response. It leaves those open that trailers may decide;
 // [Worker.End] settles what is open then as not counted.
-func (w *Worker) Settle(now lease.Millis, r *Request, by rule.Response) {
+func (w *Worker) Settle(now lease.Millis, r *Request, by settle.Response) {
 	w.decider.settleBy(now, r, by)
 }
 
-func (d *decider) settleBy(now lease.Millis, r *Request, by rule.Response) {
+func (d *decider) settleBy(now lease.Millis, r *Request, by settle.Response) {
 	for i := 0; r.open > 0 && i < len(r.hits); i++ {
 		d.settleHit(now, r, &r.hits[i], by)
 	}
@@ -26,7 +26,7 @@ func (d *decider) settleBy(now lease.Millis, r *Request, by rule.Response) {
 	}
 }
 
-func (d *decider) settleHit(now lease.Millis, r *Request, h *hit, by rule.Response) {
+func (d *decider) settleHit(now lease.Millis, r *Request, h *hit, by settle.Response) {
 	if !h.reservation {
 		return
 	}

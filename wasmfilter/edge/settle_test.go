@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
@@ -29,7 +30,7 @@ func failureRules(limit int) map[string]string {
 
 // responds ends a request with a response of the upstream.
 func (w *world) responds(worker int, r *Request, status int) {
-	w.workers[worker].Settle(w.now, r, rule.Response{Upstream: true, Status: status, GRPCStatus: rule.NoGRPCStatus})
+	w.workers[worker].Settle(w.now, r, settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus})
 	w.ends(worker, r)
 }
 
@@ -62,11 +63,11 @@ func TestSettle(t *testing.T) {
 				w.now += 50
 				w.ends(0, admit(Admit, "streams without a response do not count"))
 				local := admit(Admit, "responses of Envoy do not count")
-				w.workers[0].Settle(w.now, local, rule.Response{Status: 401})
+				w.workers[0].Settle(w.now, local, settle.Response{Status: 401})
 				w.ends(0, local)
 				failed := admit(Admit, fmt.Sprint("after failures: ", i))
 				w.responds(0, failed, 401+i%2*101) // 401 and 502
-				w.workers[0].Settle(w.now, failed, rule.Response{Upstream: true, Status: 200})
+				w.workers[0].Settle(w.now, failed, settle.Response{Upstream: true, Status: 200})
 			}
 			w.now += 1100
 			w.ends(0, admit(Deny, "five failures"))
@@ -128,7 +129,7 @@ func TestSettleHeaders(t *testing.T) {
 			r := w.request(0, "/", "ann")
 			w.settle()
 			status := []int{200, 401, 200, 401}[i]
-			w.workers[0].Settle(w.now, r, rule.Response{Upstream: true, Status: status})
+			w.workers[0].Settle(w.now, r, settle.Response{Upstream: true, Status: status})
 			if q := r.Governing(rule.AnyHeaders); q.Remaining != want {
 				t.Errorf("%s: %d remain after response %d, want %d", name, q.Remaining, i, want)
 			}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -145,7 +145,7 @@ func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 
 // end ends a request, however it ended.
 func (d *decider) end(now lease.Millis, r *Request) {
-	d.settleBy(now, r, rule.Response{})
+	d.settleBy(now, r, settle.Response{})
 	r.leaveSheds()
 	if r.Outcome == Wait {
 		d.unwait(r)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
@@ -50,7 +51,7 @@ func (p *plugin) sample(r *edge.Request) {
 
 // settle settles the reservations of a request by its response, which may have trailers.
 func (p *plugin) settle(r *edge.Request, trailers bool) {
-	by := rule.Response{Trailers: trailers}
+	by := settle.Response{Trailers: trailers}
 	details, _ := p.host.Property(CodeDetails)
 	by.Upstream = details == "via_upstream"
 	status, _ := p.host.ResponseHeader(":status")
@@ -65,7 +66,7 @@ func grpcStatus(text string) int {
 	if n, err := strconv.Atoi(text); err == nil {
 		return n
 	}
-	return rule.NoGRPCStatus
+	return settle.NoGRPCStatus
 }
 
 // report writes to the access log that a request is admitted without its region, or that a

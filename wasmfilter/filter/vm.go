@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -226,7 +226,7 @@ func (m *VM) ResponseTrailers(context uint32, status string) {
 	defer m.recovered("on_response_trailers")
 	m.panics.at("on_response_trailers")
 	r := &s.request
-	s.plugin.worker.Settle(m.host.Now(), r, rule.Response{Upstream: true, GRPCStatus: grpcStatus(status)})
+	s.plugin.worker.Settle(m.host.Now(), r, settle.Response{Upstream: true, GRPCStatus: grpcStatus(status)})
 	if !r.Holds() {
 		m.end(s)
 	}

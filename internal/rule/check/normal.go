@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // normal returns a copy of rules in which what has several spellings has one.
@@ -14,7 +15,7 @@ func normal(rules []rule.Rule) []rule.Rule {
 		r := &rules[i]
 		r.Match = normalMatch(r.Match)
 		r.Cost.By = normalPart(rule.Part{r.Cost.By})[0]
-		r.Count = rule.Count{Status: ascending(r.Count.Status), GRPCStatus: ascending(r.Count.GRPCStatus)}
+		r.Count = settle.Count{Status: ascending(r.Count.Status), GRPCStatus: ascending(r.Count.GRPCStatus)}
 		normalShed(r)
 		r.Limits = slices.Clone(r.Limits)
 		for j := range r.Limits {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -60,11 +61,11 @@ func (c *checker) body(f *rejection.Form, hidden, json bool) {
 }
 
 // count checks which responses count.
-func (c *checker) count(count *rule.Count) {
+func (c *checker) count(count *settle.Count) {
 	for i, status := range count.Status {
 		class := ""
 		if status >= 100 && slices.Contains(count.Status, status/100) {
-			class = rule.Classes[status/100]
+			class = settle.Classes[status/100]
 		}
 		c.reject(class != "", "count.status", strconv.Itoa(status)+" is in "+class+"; leave it out")
 		c.reject(class == "" && i > 0 && status == count.Status[i-1], "count.status", "has a status twice; leave it out")

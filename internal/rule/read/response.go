@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -49,14 +50,14 @@ const (
 )
 
 // count reads which responses count.
-func count(v strict.Value) (c rule.Count) {
+func count(v strict.Value) (c settle.Count) {
 	if !v.Is(strict.Object, countForms) || !v.Object(countFields...) {
 		return c
 	}
 	for _, item := range statuses(v.Field("status"), statusForms) {
 		class, in := 0, check.CountedStatusRange
 		if item.Kind() == strict.String {
-			class = slices.Index(rule.Classes[:], item.Node().Text)
+			class = slices.Index(settle.Classes[:], item.Node().Text)
 		}
 		switch n, _ := strconv.Atoi(item.Node().Text); {
 		case class > 0:

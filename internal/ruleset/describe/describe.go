@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulediff"
 )
@@ -82,11 +83,11 @@ func limitOf(r *rule.Rule, what string) string {
 }
 
 // statuses are those that a rule counts, such as "401, 5xx, gRPC 16".
-func statuses(c *rule.Count) string {
+func statuses(c *settle.Count) string {
 	var words []string
 	for _, s := range c.Status {
-		if s < len(rule.Classes) {
-			words = append(words, rule.Classes[s])
+		if s < len(settle.Classes) {
+			words = append(words, settle.Classes[s])
 		} else {
 			words = append(words, fmt.Sprint(s))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/ruleset/exact"
 	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -118,7 +119,7 @@ func (p *player) end() {
 
 // add adds a hit to those that are counted, unless on_failure decides it; closed: that rejects the request. Who shares the counter
 // depends on the scope.
-func (p *player) add(at *pop, h *rule.Hit, response *rule.Response) (closed bool) {
+func (p *player) add(at *pop, h *rule.Hit, response *settle.Response) (closed bool) {
 	r := p.set.Rule(h.Rule)
 	p.keys[r] = string(h.Key)
 	if r.Mode != rule.Shadow {

@@ -6,6 +6,7 @@ package ruletests
 import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -58,7 +59,7 @@ type step struct {
 	every   limit.Micros // from one request to the next; 0: each comes when the one before is decided
 	lasts   limit.Micros // how long a request that is admitted holds its slots and its reservations
 	// response is that of each request that is admitted; nil: one that counts.
-	response *rule.Response
+	response *settle.Response
 	fault    fault
 	expect   expect
 }

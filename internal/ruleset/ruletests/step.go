@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
@@ -64,8 +65,8 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 const responseForms = "the status of the response, such as 401, or { status: 200, grpc_status: 16 }"
 
 // readResponse reads the response of the upstream; nil: there is none.
-func readResponse(v strict.Value) *rule.Response {
-	r := &rule.Response{Upstream: true, Status: 200, GRPCStatus: rule.NoGRPCStatus}
+func readResponse(v strict.Value) *settle.Response {
+	r := &settle.Response{Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus}
 	status, grpc := v, v.Field("grpc_status")
 	switch {
 	case !v.Present():

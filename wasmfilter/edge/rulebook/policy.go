@@ -33,7 +33,7 @@ type Policy struct {
 	Concurrency bool // the algorithm
 	Local       bool // scope: pop
 	Exact       bool // by the region
-	Settles     bool // the response decides whether a request counts, see rule.Count
+	Settles     bool // the response decides whether a request counts, see settle.Count
 
 	// These are completed by who decides with the policy.
 	Table   *table.Table

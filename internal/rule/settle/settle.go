@@ -1,4 +1,5 @@
-package rule
+// Package settle says which responses a rule with count counts. It is pure.
+package settle
 
 import "slices"
 
