@@ -247,7 +247,8 @@ func TestView(t *testing.T) {
 	})
 }
 
-// The workers of a PoP are one row, with the rules of the one that is behind.
+// The workers of a PoP are one row, with the rules of the one that is behind. An idle worker does not learn that somebody
+// watches: what it reported before counts only where no other worker is heard.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
@@ -266,6 +267,13 @@ func TestWorkers(t *testing.T) {
 		m := v.Members[len(v.Members)-1]
 		if len(v.Members) != 2 || m.Name != "fra1" || m.Workers != 8 || m.Keys != 80 || m.Places != 800 || m.RulesVersion != "old" || m.RulesRevision != 1 || m.DegradedMs != 700 || m.Error == "" {
 			t.Errorf("%+v", v.Members)
+		}
+		time.Sleep(4 * time.Second)
+		take(t, s.collectors[0], report("fra1", 7))
+		time.Sleep(time.Second)
+		v = see(t, s.collectors[0])
+		if m := v.Members[len(v.Members)-1]; m.Workers != 8 || m.Keys != 80 || m.RulesVersion != "new" || m.DegradedMs != 0 || m.Error != "" {
+			t.Errorf("one worker is heard, and the others were: %+v", m)
 		}
 	})
 }

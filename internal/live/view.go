@@ -130,7 +130,7 @@ func members(parts []part) []*quotapb.Member {
 		region, name, holder string
 	}
 	all := map[who]*quotapb.Member{}
-	for _, p := range parts {
+	for _, p := range slices.SortedStableFunc(slices.Values(parts), func(a, b part) int { return cmp.Compare(a.lastReport, b.lastReport) }) {
 		for _, m := range p.m.Members {
 			m.LastReportMs, m.Workers = sum(m.LastReportMs, uint64(p.lastReport.Milliseconds())), max(m.Workers, 1)
 			id := who{m.Kind, m.Region, m.Name, string(m.Holder)}
@@ -179,10 +179,13 @@ func (d *Collector) regions(v *View) (all []RegionRates) {
 	return all
 }
 
-// add adds another worker of the same PoP. The rules are those of the one that is behind.
+// add adds another worker of the same PoP, which was heard earlier. The rules are those of the one that is behind.
 func add(to, m *quotapb.Member) {
 	to.Worker, to.Workers = 0, uint32(min(uint64(to.Workers)+uint64(m.Workers), wire.MaxListed))
 	to.Keys, to.Places = sum(to.Keys, m.Keys), sum(to.Places, m.Places)
+	if m.LastReportMs > v1.MissingAfterMs && to.LastReportMs <= v1.MissingAfterMs {
+		return // it is idle, and how it did then does not matter
+	}
 	to.AgeMs, to.DegradedMs, to.LastReportMs = max(to.AgeMs, m.AgeMs), max(to.DegradedMs, m.DegradedMs), min(to.LastReportMs, m.LastReportMs)
 	to.ReservePerMille = max(to.ReservePerMille, m.ReservePerMille)
 	if m.RulesRevision < to.RulesRevision {
