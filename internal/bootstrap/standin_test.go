@@ -21,6 +21,7 @@ type cloud struct {
 
 	mu      sync.Mutex
 	secrets map[string]string   // by region and name
+	tokens  map[string]string   // of the calls that made them, which the SDK repeats where an answer was lost
 	users   map[string][]string // passwords by region and id
 	groups  map[string][]string // users by region and id
 	slow    bool                // the next change of a user is under way when its state is asked for
@@ -31,7 +32,7 @@ type cloud struct {
 }
 
 func startCloud(t *testing.T) *cloud {
-	c := &cloud{t: t, secrets: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
+	c := &cloud{t: t, secrets: map[string]string{}, tokens: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -79,15 +80,19 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // secret answers for Secrets Manager.
 func (c *cloud) secret(region, action string, body []byte) (fault, answer string) {
-	var in struct{ Name, SecretId, SecretString string }
+	var in struct{ Name, SecretId, SecretString, ClientRequestToken string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		c.t.Error(err)
 	}
 	name := region + "/" + in.Name + in.SecretId
-	if _, found := c.secrets[name]; found && action == "CreateSecret" {
+	_, found := c.secrets[name]
+	if found && action == "CreateSecret" && c.tokens[name] != in.ClientRequestToken {
 		return "ResourceExistsException", name
 	} else if !found && action != "CreateSecret" {
 		return "ResourceNotFoundException", name
+	}
+	if action == "CreateSecret" {
+		c.tokens[name] = in.ClientRequestToken
 	}
 	if action != "GetSecretValue" {
 		c.check(region, in.SecretString)
