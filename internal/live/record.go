@@ -52,6 +52,8 @@ func (d *Collector) recordReports(ctx context.Context) {
 		return
 	case time.Now().Before(r.next):
 		return
+	case time.Since(r.next) > viewerTime: // this process hung, and another replica has recorded meanwhile
+		r.history = nil
 	}
 	r.next = time.Now().Add(recordEvery)
 	bounded, cancel := context.WithTimeout(ctx, historyNotesTime)
