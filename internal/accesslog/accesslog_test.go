@@ -100,6 +100,9 @@ func TestText(t *testing.T) {
 		{apacheLine[:strings.Index(apacheLine, ` "-"`)], "client_ip, method, path", `/login?a="b"`, "", formatCombined},
 		{strings.Replace(apacheLine, "192.0.2.1", "host.example", 1), "header referer, header user-agent, method, path", `/login?a="b"`, `curl "ä\`, formatCombined},
 		{envoyLine, "duration, header user-agent, header x-forwarded-for, header x-request-id, host, method, path", "/login", "curl", formatText},
+		{ // what a client sends looks like the other format
+			strings.NewReplacer(`"192.0.2.1"`, `"[t] "`, `"curl"`, `" 200 - x"`).Replace(envoyLine), "duration, header user-agent, header x-forwarded-for, header x-request-id, host, method, path", "/login", " 200 - x", formatText,
+		},
 		{
 			`{"start_time":"2026-11-26T14:37:20Z","method":"POST","path":"/login","authority":"a","downstream_remote_address":"192.0.2.1:5","user_agent":"curl","duration":3}`,
 			"client_ip, duration, header user-agent, host, method, path", "/login", "curl", formatJSON,

@@ -22,14 +22,18 @@ const (
 // Duration is the word for the duration of a request among the inputs.
 const Duration = "duration"
 
-// patterns are those of the text formats; a group is called as the field of the format in JSON, or as one of names.
-var patterns = map[Format]*regexp.Regexp{
+// patterns are those of the text formats; a group is called as the field of the format in JSON, or as one of names. The first one
+// that fits counts: a client can send headers with which a line of Envoy looks like a combined one, too.
+var patterns = []struct {
+	format Format
+	line   *regexp.Regexp
+}{
 	// Envoy does not escape quotation marks. A line with more of them is not read: its fields cannot be told apart.
-	formatText: regexp.MustCompile(`^\[(?P<time>[^\]]*)\] "(?P<method>\S+) (?P<path>\S+) \S+" (?P<status>\d+) \S+ \d+ \d+ (?P<ms>\d+|-) \S+ ` +
-		`"(?P<xff>[^"]*)" "(?P<user_agent>[^"]*)" "(?P<request_id>[^"]*)" "(?P<host>[^"]*)" "[^"]*"$`),
+	{formatText, regexp.MustCompile(`^\[(?P<time>[^\]]*)\] "(?P<method>\S+) (?P<path>\S+) \S+" (?P<status>\d+) \S+ \d+ \d+ (?P<ms>\d+|-) \S+ ` +
+		`"(?P<xff>[^"]*)" "(?P<user_agent>[^"]*)" "(?P<request_id>[^"]*)" "(?P<host>[^"]*)" "[^"]*"$`)},
 	// Also the common format, which ends before the two headers, and formats with further fields behind them.
-	formatCombined: regexp.MustCompile(`^(?P<client>\S+) \S+ .*?\[(?P<time>[^\]]*)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d+) (?:\d+|-)` +
-		`(?: "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<user_agent>(?:[^"\\]|\\.)*)")?(?: .*)?$`),
+	{formatCombined, regexp.MustCompile(`^(?P<client>\S+) \S+ .*?\[(?P<time>[^\]]*)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d+) (?:\d+|-)` +
+		`(?: "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<user_agent>(?:[^"\\]|\\.)*)")?(?: .*)?$`)},
 }
 
 // Has lists the inputs that lines of a text format have; empty: the configuration of the log decides that.
@@ -42,13 +46,13 @@ func (f Format) Has() string {
 
 // text reads a line in a text format.
 func (l *Line) text(line string) (err error) {
-	for format, pattern := range patterns {
-		at := pattern.FindStringSubmatchIndex(line)
+	for _, p := range patterns {
+		at := p.line.FindStringSubmatchIndex(line)
 		if at == nil {
 			continue
 		}
-		l.Format = format
-		for i, name := range pattern.SubexpNames() {
+		l.Format = p.format
+		for i, name := range p.line.SubexpNames() {
 			if name == "" || at[2*i] < 0 || err != nil {
 				continue
 			}
