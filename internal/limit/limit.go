@@ -171,6 +171,15 @@ type Decision struct {
 	Reset Micros
 }
 
+// PerSecond is how many units a second a limit of this spec lets pass in the long run, for people to read; 0: that is not a
+// matter of time.
+func (s Spec) PerSecond() float64 {
+	if s.Algorithm == Concurrency || s.Period <= 0 {
+		return 0
+	}
+	return float64(s.Count) * float64(Second) / float64(s.Period)
+}
+
 // Bit is 1 for true and 0 for false, as records and scripts have it.
 func Bit(b bool) uint64 {
 	if b {

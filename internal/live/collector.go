@@ -203,14 +203,11 @@ func (d *Collector) learn(ctx context.Context) (first bool) {
 		d.note(ctx, err)
 		return false // what was watched is until its time is over
 	}
-	w, least, recorder := watch{since: time.Now()}, "", ""
+	w := watch{since: time.Now()}
 	if before := d.watching(); before != nil {
 		w.since = before.since
 	}
 	for _, n := range notes {
-		if strings.HasPrefix(n.ID, recordNote) && (recorder == "" || n.ID < recorder) {
-			recorder = n.ID
-		}
 		one := new(quotapb.ReportResponse)
 		if proto.Unmarshal(n.Text, one) != nil || !wire.Supported(one.Protocol) {
 			continue
@@ -219,13 +216,21 @@ func (d *Collector) learn(ctx context.Context) (first bool) {
 			w.until = until
 		}
 		w.tap = join(w.tap, one.Tap)
-		if strings.HasPrefix(n.ID, upNote) && (least == "" || n.ID < least) {
+	}
+	d.watch.Store(&w)
+	d.record.mine.Store(d.first(notes, recordNote))
+	return d.first(notes, upNote)
+}
+
+// first reports whether of the replicas with a note whose name begins so this one is to act for all: its name is the least.
+func (d *Collector) first(notes []Note, begin string) bool {
+	least := ""
+	for _, n := range notes {
+		if strings.HasPrefix(n.ID, begin) && (least == "" || n.ID < least) {
 			least = n.ID
 		}
 	}
-	d.watch.Store(&w)
-	d.record.mine.Store(recorder == recordNote+d.id)
-	return least == upNote+d.id
+	return least == begin+d.id
 }
 
 // watching is what is watched; nil: nothing.

@@ -9,7 +9,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
@@ -110,9 +109,8 @@ func (s *Service) PerSecond(name, override string, key []byte) float64 {
 }
 
 func perSecond(p *engine.Policy) float64 {
-	spec := p.Limit.Spec()
-	if p.Unlimited || spec.Algorithm == limit.Concurrency || spec.Period <= 0 {
+	if p.Unlimited {
 		return 0
 	}
-	return float64(spec.Count) * float64(limit.Second) / float64(spec.Period)
+	return p.Limit.Spec().PerSecond()
 }

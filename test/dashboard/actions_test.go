@@ -109,16 +109,21 @@ func quoted(v any) string {
 	return string(out)
 }
 
+// rejectKey gives the busiest key of a rule a limit of 0 from its row.
+func (s *system) rejectKey(reason string) {
+	s.Click("Limit this key")
+	s.Fill("Limit", "0/1s")
+	s.Fill("Reason", reason)
+	s.Click("Limit this key")
+	s.See("The key has its own limit now.")
+}
+
 // The busiest key gets a limit of its own from its row, and loses it again; a candidate is tried; both are what the PoP decides.
 func TestAmendments(t *testing.T) {
 	s := start(t, rules)
 	s.traffic("/orders", "ann")
 	s.Open("/#/rule/orders")
-	s.Click("Limit this key")
-	s.Fill("Limit", "0/1s")
-	s.Fill("Reason", "she floods us")
-	s.Click("Limit this key")
-	s.See("The key has its own limit now.")
+	s.rejectKey("she floods us")
 	s.becomes("/orders", "ann", http.StatusTooManyRequests)
 	s.becomes("/orders", "bob", http.StatusOK)
 	s.See("she floods us")
@@ -155,11 +160,7 @@ func TestElseKey(t *testing.T) {
 	s.Click("Reset the counters")
 	s.See("The counters are reset.")
 	s.Click("Close")
-	s.Click("Limit this key")
-	s.Fill("Limit", "0/1s")
-	s.Fill("Reason", "a flood")
-	s.Click("Limit this key")
-	s.See("The key has its own limit now.")
+	s.rejectKey("a flood")
 	s.becomes("/few", "", http.StatusTooManyRequests)
 	s.becomes("/few", "ann", http.StatusOK)
 	s.Open("/#/fleet")

@@ -29,6 +29,17 @@ func (w *world) reports() []shown {
 	return all
 }
 
+// expectReports lets time pass and returns the reports that came meanwhile, which must be so many.
+func (w *world) expectReports(what string, d lease.Millis, least, most int) []shown {
+	w.t.Helper()
+	w.passes(d)
+	all := w.reports()
+	if n := len(all); n < least || n > most {
+		w.t.Fatalf("%s: %d reports, want %d to %d", what, n, least, most)
+	}
+	return all
+}
+
 // passes lets time pass as pass does, and answers all calls.
 func (w *world) passes(d lease.Millis) {
 	for ; d > 0; d -= 100 {
@@ -60,15 +71,7 @@ const shownRules = `{"rules":[
 // says so, or when nothing says any more that somebody watches. Workers without requests report while somebody watches only.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, 2, shownRules)
-	expect := func(what string, d lease.Millis, least, most int) []shown {
-		t.Helper()
-		w.passes(d)
-		all := w.reports()
-		if n := len(all); n < least || n > most {
-			t.Errorf("%s: %d reports, want %d to %d", what, n, least, most)
-		}
-		return all
-	}
+	expect := w.expectReports
 	over := &quotapb.ReportResponse{Protocol: wire.Protocol}
 	w.admit(0, "/v1/a", "ann")
 	expect("nobody watches", 60_000, 1, 1)
@@ -387,15 +390,7 @@ func TestReportFits(t *testing.T) {
 // comes again, and one request is reported whole.
 func TestReportsForTheHistory(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	expect := func(what string, d lease.Millis, least, most int) []shown {
-		t.Helper()
-		w.passes(d)
-		all := w.reports()
-		if n := len(all); n < least || n > most {
-			t.Errorf("%s: %d reports, want %d to %d", what, n, least, most)
-		}
-		return all
-	}
+	expect := w.expectReports
 	expect("no request", 300_000, 0, 0)
 	w.admit(0, "/v1/a", "ann")
 	all := expect("one request", 10_100, 1, 1)

@@ -56,14 +56,14 @@ func (h *History) Steps(now, span int64) Steps {
 		for rule, counts := range c.Rules {
 			for k, steps := range counts {
 				for i, count := range steps {
-					if at := place(c, i); at >= 0 && count > 0 {
-						sum := sums[rule]
-						if sum == nil {
-							sum = newSums(n)
-							sums[rule] = sum
-						}
-						sum[k][at] += uint64(count)
+					at := place(c, i)
+					if at < 0 || count == 0 {
+						continue
 					}
+					if sums[rule] == nil {
+						sums[rule] = newSums(n)
+					}
+					sums[rule][k][at] += uint64(count)
 				}
 			}
 		}

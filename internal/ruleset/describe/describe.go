@@ -100,10 +100,10 @@ func statuses(c *settle.Count) string {
 
 // PerSecond is how many units a second the rule's own limit lets pass of one key; 0: it has no limit, or none per time.
 func PerSecond(r *rule.Rule) float64 {
-	if !r.Limited() || r.Concurrent() {
+	if !r.Limited() {
 		return 0
 	}
-	return float64(r.Limits[0].Limit.Count) * float64(limit.Second) / float64(r.Limits[0].Limit.Period)
+	return r.Limits[0].Limit.PerSecond()
 }
 
 // period is "minute", or "10 minutes".
