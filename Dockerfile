@@ -23,9 +23,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 ARG TARGETOS TARGETARCH
 ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -ldflags="-s -w -buildid=" -o /out/ ./cmd/weir ./test/certs \
- && go build -ldflags="-s -w -buildid=" -o /out/weir-regional ./regional \
- && go build -ldflags="-s -w -buildid=" -o /out/weir-global ./global
+    go build -ldflags="-s -w -buildid=" -o /out/ ./cmd/... ./test/certs
 # Directories that the user of the programs may write to. A new volume takes over the owner.
 RUN mkdir -p /dirs/state /dirs/certs/aggregator /dirs/certs/region-eu /dirs/certs/region-us /dirs/certs/pop-eu /dirs/certs/pop-us
 

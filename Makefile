@@ -40,18 +40,14 @@ bin/weir.wasm:
 bin/weir.so:
 	CGO_ENABLED=1 go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter/native
 	@rm -f bin/weir.h
-bin/weir-regional:
-	go build -trimpath -o $@ ./regional
-bin/weir-global:
-	go build -trimpath -o $@ ./global
-bin/weir:
-	go build -trimpath -o $@ ./cmd/weir
+bin/weir-regional bin/weir-global bin/weir:
+	go build -trimpath -o bin/ ./cmd/$(@F)
 
 .PHONY: sbom
 sbom: build ## List what each program is made of (CycloneDX): bin/*.cdx.json
 	@go build -C tools -o ../.tools/ ./sbom
-	@for program in weir-regional:regional weir-global:global weir:cmd/weir; do \
-		.tools/sbom bin/$${program%:*} ./$${program#*:}; \
+	@for program in weir-regional weir-global weir; do \
+		.tools/sbom bin/$$program ./cmd/$$program; \
 	done
 	@GOOS=wasip1 GOARCH=wasm .tools/sbom bin/weir.wasm ./wasmfilter
 	@ls bin/*.cdx.json
@@ -213,7 +209,7 @@ lint:
 	GOOS=wasip1 GOARCH=wasm go vet -vettool=.tools/lint ./wasmfilter/...
 	cd tools && go vet -vettool=../.tools/lint ./...
 	cd test/load/peers && go vet -vettool=../../../.tools/lint ./...
-	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
+	cd api/quota/v1 && go tool -modfile=../../../tools/go.mod buf lint
 	dashboard/node_modules/.bin/tsc -p dashboard
 
 tidy:
@@ -251,7 +247,7 @@ vuln: ## Check dependencies for known vulnerabilities (needs the Go vulnerabilit
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target (FUZZTIME=2000000x: longer)
-	@grep -roE --include='*_test.go' '^func Fuzz\w+' internal regional wasmfilter cmd | \
+	@grep -roE --include='*_test.go' '^func Fuzz\w+' internal wasmfilter cmd | \
 	while IFS=: read -r file target; do \
 		go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
 	done

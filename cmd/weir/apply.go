@@ -10,8 +10,8 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/weirlimit/weir/api/admin/client"
 	"github.com/weirlimit/weir/internal/admin/cli"
-	"github.com/weirlimit/weir/internal/admin/client"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"

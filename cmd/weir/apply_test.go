@@ -14,9 +14,9 @@ import (
 
 	capi "github.com/hashicorp/consul/api"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
 	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/internal/ruleset/versions/local"

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
@@ -18,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/internal/admin/api/keysapi"
 	"github.com/weirlimit/weir/internal/admin/api/liveapi"
 	"github.com/weirlimit/weir/internal/admin/api/rulesapi"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"

@@ -13,11 +13,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/version"
@@ -179,19 +179,19 @@ func (t *Tier) perSecond(rule, override string, key []byte) float64 {
 }
 
 // newSelf returns how this replica does.
-func (t *Tier) newSelf(p *Program) func() *quotapb.Member {
+func (t *Tier) newSelf(p *Program) func() *quotav1.Member {
 	const holderBytes = 16
 	began := time.Now()
-	m := &quotapb.Member{
-		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Holder: make([]byte, holderBytes), Version: version.Version,
+	m := &quotav1.Member{
+		Kind: quotav1.MemberKind_MEMBER_KIND_AGGREGATOR, Holder: make([]byte, holderBytes), Version: version.Version,
 	}
 	_, _ = rand.Read(m.Holder) // never fails
 	host, _ := os.Hostname()
 	m.Name = clipped(host, wire.MaxPop)
 	if p.AggregatorCalls != nil {
-		m.Kind, m.Region = quotapb.MemberKind_MEMBER_KIND_REGION, p.AggregatorCalls.Region
+		m.Kind, m.Region = quotav1.MemberKind_MEMBER_KIND_REGION, p.AggregatorCalls.Region
 	}
-	return func() *quotapb.Member {
+	return func() *quotav1.Member {
 		now := proto.CloneOf(m)
 		rules := t.inForce()
 		problem := cmp.Or(rules.Problem, strings.Join(t.Ready.Reasons(), "; "))

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -15,7 +15,7 @@ import (
 const maxText = wire.MaxProblem
 
 // registers is the field that is longer than a text.
-var registers = (*quotapb.TrialKeys)(nil).ProtoReflect().Descriptor().Fields().ByName("registers").FullName()
+var registers = (*quotav1.TrialKeys)(nil).ProtoReflect().Descriptor().Fields().ByName("registers").FullName()
 
 // most bounds sums of reports, so that what one holder makes up does not overflow those of all.
 const most = 1<<53 - 1
@@ -24,7 +24,7 @@ const most = 1<<53 - 1
 func sum(a, b uint64) uint64 { return min(min(a, most)+min(b, most), most) }
 
 // check is an error if a report, or one of its texts, is too long, or a number stands for nothing.
-func check(m *quotapb.ReportRequest) error {
+func check(m *quotav1.ReportRequest) error {
 	if size := proto.Size(m); size > wire.MaxReport {
 		return fmt.Errorf("report: it has %d bytes, at most %d", size, wire.MaxReport)
 	}

@@ -10,27 +10,27 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // whole is a report with everything in it.
-func whole() *quotapb.ReportRequest {
+func whole() *quotav1.ReportRequest {
 	holder := []byte("0123456789abcdef")
-	return &quotapb.ReportRequest{
+	return &quotav1.ReportRequest{
 		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 7, Pop: "fra1", Region: "eu",
-		Members: []*quotapb.Member{{
+		Members: []*quotav1.Member{{
 			Kind: 1, Region: "eu", Name: "fra1", Holder: holder, Worker: 7, Version: "0.1", RulesVersion: "9f86d081884c7d65", RulesRevision: 12,
 			RulesAgeMs: 5000, AgeMs: 90_000, DegradedMs: 300, Keys: 12, Places: 512, Error: "no call can be made", ErrorAgeMs: 400,
 			ReservePerMille: 250, Redis: "ok", LastReportMs: 20, Workers: 8,
 		}},
-		Keys:      []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte("ann"), Count: 8000, Over: 1000}},
-		Denied:    []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte("bob"), Count: 1000, Over: 500}},
-		Rules:     []*quotapb.RuleUse{{Rule: "login", Matched: 10, NoKey: 1, Admitted: 7, Denied: 2, ShadowDenied: 1, AdmittedRate: 700, DeniedRate: 200}},
-		Decisions: []*quotapb.Decision{{Rule: "login", Override: "gold", Key: []byte("ann"), Outcome: 2, Remaining: 3, RetryAfterMs: 1500, AgeMs: 20}},
-		Trials:    []*quotapb.TrialKeys{{Rule: "login", Registers: make([]byte, distinct.Registers)}},
+		Keys:      []*quotav1.KeyRate{{Rule: "login", Override: "gold", Key: []byte("ann"), Count: 8000, Over: 1000}},
+		Denied:    []*quotav1.KeyRate{{Rule: "login", Override: "gold", Key: []byte("bob"), Count: 1000, Over: 500}},
+		Rules:     []*quotav1.RuleUse{{Rule: "login", Matched: 10, NoKey: 1, Admitted: 7, Denied: 2, ShadowDenied: 1, AdmittedRate: 700, DeniedRate: 200}},
+		Decisions: []*quotav1.Decision{{Rule: "login", Override: "gold", Key: []byte("ann"), Outcome: 2, Remaining: 3, RetryAfterMs: 1500, AgeMs: 20}},
+		Trials:    []*quotav1.TrialKeys{{Rule: "login", Registers: make([]byte, distinct.Registers)}},
 	}
 }
 
@@ -49,8 +49,8 @@ func TestLargestReport(t *testing.T) {
 // No text of a report is without a bound, and a number that stands for something does.
 func TestBounds(t *testing.T) {
 	collector, texts := live.New(live.Config{}), 0
-	var each func(m protoreflect.Message, report *quotapb.ReportRequest)
-	each = func(m protoreflect.Message, report *quotapb.ReportRequest) {
+	var each func(m protoreflect.Message, report *quotav1.ReportRequest)
+	each = func(m protoreflect.Message, report *quotav1.ReportRequest) {
 		all := m.Descriptor().Fields()
 		for i := range all.Len() {
 			f := all.Get(i)
@@ -93,7 +93,7 @@ func TestBounds(t *testing.T) {
 // FuzzReport: whatever arrives, as a report or as a note of another replica, neither stops a collector nor makes what it
 // shows illegal.
 func FuzzReport(f *testing.F) {
-	for _, m := range []*quotapb.ReportRequest{whole(), report("fra1", 1), {}, {Keys: []*quotapb.KeyRate{{Over: math.MaxUint64}, {Count: math.MaxUint64}, {Over: 5, Count: 1}}}} {
+	for _, m := range []*quotav1.ReportRequest{whole(), report("fra1", 1), {}, {Keys: []*quotav1.KeyRate{{Over: math.MaxUint64}, {Count: math.MaxUint64}, {Over: 5, Count: 1}}}} {
 		text := fatal.Get(proto.Marshal(m))(f)
 		f.Add(text)
 	}
@@ -102,7 +102,7 @@ func FuzzReport(f *testing.F) {
 			notes := new(live.Memory)
 			d := live.New(live.Config{Reports: notes, Watches: new(live.Memory), Regions: regions})
 			d.Begin(t.Context(), nil)
-			if m := new(quotapb.ReportRequest); proto.Unmarshal(b, m) == nil {
+			if m := new(quotav1.ReportRequest); proto.Unmarshal(b, m) == nil {
 				_, _ = d.Take("192.0.2.1", m)
 			}
 			fatal.If(t, notes.Put(t.Context(), []live.Note{{ID: "p", Text: b, For: time.Minute}, {ID: "r", Text: b, For: time.Minute}}))
@@ -112,7 +112,7 @@ func FuzzReport(f *testing.F) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if found, _ := v.Decisions(&quotapb.Tap{PerSecond: 5}, nil); len(found) > 5 {
+			if found, _ := v.Decisions(&quotav1.Tap{PerSecond: 5}, nil); len(found) > 5 {
 				t.Errorf("%d decisions", len(found))
 			}
 		}

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/membudget"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -35,7 +35,7 @@ type Aggregator interface {
 	// Watched is for how long from now somebody watches there, by its answers to other calls; 0: nobody.
 	Watched() time.Duration
 	// Report shows it the region. The holder, its protocol and the region are filled in.
-	Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
+	Report(ctx context.Context, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error)
 }
 
 // Config is what a collector is made of.
@@ -48,7 +48,7 @@ type Config struct {
 	// Region is the name of the own region; empty: it has none.
 	Region string
 	// Self is how the own process does. It is called once a second while somebody watches.
-	Self func() *quotapb.Member
+	Self func() *quotav1.Member
 	// Expected are the names of regions that should show themselves; nil: none.
 	Expected func() []string
 	// Known reports whether a rule is in force; what is shown of others is left out. nil: all are.
@@ -75,7 +75,7 @@ type Collector struct {
 
 	mu            sync.Mutex
 	viewers       map[*viewer]time.Time // until when
-	aggregatorTap *quotapb.Tap          // what the aggregator taps, by its last answer; nil: nothing
+	aggregatorTap *quotav1.Tap          // what the aggregator taps, by its last answer; nil: nothing
 
 	viewing sync.Mutex       // is held while a view is made
 	view    *View            // the last one
@@ -89,11 +89,11 @@ type Collector struct {
 // watch is that somebody watches in the tier.
 type watch struct {
 	since, until time.Time    // when it was first seen, without a break
-	tap          *quotapb.Tap // PerSecond of all holders together; nil: nobody taps
+	tap          *quotav1.Tap // PerSecond of all holders together; nil: nobody taps
 }
 
 // viewer is one who watches.
-type viewer struct{ tap *quotapb.Tap }
+type viewer struct{ tap *quotav1.Tap }
 
 // New makes the collector of a replica that has just started.
 func New(c Config) *Collector {
@@ -131,7 +131,7 @@ func (d *Collector) turn(ctx context.Context) {
 		return
 	}
 	if d.config.Self != nil {
-		own := &quotapb.ReportRequest{Members: []*quotapb.Member{d.config.Self()}}
+		own := &quotav1.ReportRequest{Members: []*quotav1.Member{d.config.Self()}}
 		d.put(ctx, d.config.Reports, Note{ID: "s" + d.id, Text: encode(own), For: noteTime})
 	}
 	if first && d.config.Aggregator != nil && d.config.Aggregator.Watched() > 0 {
@@ -141,7 +141,7 @@ func (d *Collector) turn(ctx context.Context) {
 
 // Begin has members report, and show the decisions that tap asks for, of all holders together PerSecond, nil: none. It
 // does until the end is called, or for viewerTime after the last call of renew.
-func (d *Collector) Begin(ctx context.Context, tap *quotapb.Tap) (renew, end func()) {
+func (d *Collector) Begin(ctx context.Context, tap *quotav1.Tap) (renew, end func()) {
 	who := &viewer{tap}
 	renew = func() {
 		d.mu.Lock()
@@ -164,7 +164,7 @@ func (d *Collector) renew(ctx context.Context) {
 	d.mu.Lock()
 	now := time.Now()
 	maps.DeleteFunc(d.viewers, func(_ *viewer, until time.Time) bool { return !until.After(now) })
-	var tap *quotapb.Tap
+	var tap *quotav1.Tap
 	for who := range d.viewers {
 		tap = join(tap, who.tap)
 	}
@@ -175,7 +175,7 @@ func (d *Collector) renew(ctx context.Context) {
 	d.mu.Unlock()
 	var notes []Note
 	if some {
-		n.Text = encode(&quotapb.ReportResponse{Protocol: wire.Protocol, Tap: tap})
+		n.Text = encode(&quotav1.ReportResponse{Protocol: wire.Protocol, Tap: tap})
 		notes = append(notes, n)
 	}
 	if d.config.History != nil {
@@ -208,7 +208,7 @@ func (d *Collector) learn(ctx context.Context) (first bool) {
 		w.since = before.since
 	}
 	for _, n := range notes {
-		one := new(quotapb.ReportResponse)
+		one := new(quotav1.ReportResponse)
 		if proto.Unmarshal(n.Text, one) != nil || !wire.Supported(one.Protocol) {
 			continue
 		}
@@ -268,11 +268,11 @@ func (d *Collector) note(ctx context.Context, err error) {
 }
 
 // join is what two taps ask for, and maybe more; nil: nothing.
-func join(a, b *quotapb.Tap) *quotapb.Tap {
+func join(a, b *quotav1.Tap) *quotav1.Tap {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
-	both := &quotapb.Tap{PerSecond: max(a.PerSecond, b.PerSecond)}
+	both := &quotav1.Tap{PerSecond: max(a.PerSecond, b.PerSecond)}
 	if a.Rule == b.Rule {
 		both.Rule = a.Rule
 	}

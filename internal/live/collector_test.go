@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -58,12 +58,12 @@ func start(t *testing.T, replicas int, c live.Config) *tier {
 	for i := range replicas {
 		c := c
 		c.Reports, c.Watches = &s.reports, &s.watches
-		kind := quotapb.MemberKind_MEMBER_KIND_REGION
+		kind := quotav1.MemberKind_MEMBER_KIND_REGION
 		if c.Regions {
-			kind = quotapb.MemberKind_MEMBER_KIND_AGGREGATOR
+			kind = quotav1.MemberKind_MEMBER_KIND_AGGREGATOR
 		}
-		c.Self = func() *quotapb.Member {
-			return &quotapb.Member{Kind: kind, Region: c.Region, Name: fmt.Sprint("replica", i), Holder: []byte(fmt.Sprintf("%-16d", i))}
+		c.Self = func() *quotav1.Member {
+			return &quotav1.Member{Kind: kind, Region: c.Region, Name: fmt.Sprint("replica", i), Holder: []byte(fmt.Sprintf("%-16d", i))}
 		}
 		d := live.New(c)
 		s.collectors = append(s.collectors, d)
@@ -73,15 +73,15 @@ func start(t *testing.T, replicas int, c live.Config) *tier {
 }
 
 // report is that of a worker of a PoP.
-func report(pop string, worker uint64) *quotapb.ReportRequest {
+func report(pop string, worker uint64) *quotav1.ReportRequest {
 	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
-	return &quotapb.ReportRequest{
+	return &quotav1.ReportRequest{
 		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: worker, Pop: pop,
-		Members: []*quotapb.Member{{Keys: 10, Places: 100, RulesVersion: "new", RulesRevision: 2}},
+		Members: []*quotav1.Member{{Keys: 10, Places: 100, RulesVersion: "new", RulesRevision: 2}},
 	}
 }
 
-func take(t *testing.T, d *live.Collector, m *quotapb.ReportRequest) *quotapb.ReportResponse {
+func take(t *testing.T, d *live.Collector, m *quotav1.ReportRequest) *quotav1.ReportResponse {
 	t.Helper()
 	return fatal.Get(d.Take("192.0.2.1", m))(t)
 }
@@ -163,10 +163,10 @@ func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})
 		d := s.collectors[0]
-		login := &quotapb.Tap{Rule: "login", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED, PerSecond: 100}
+		login := &quotav1.Tap{Rule: "login", Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_DENIED, PerSecond: 100}
 		renew, end := d.Begin(t.Context(), login)
 		defer end()
-		var a *quotapb.ReportResponse
+		var a *quotav1.ReportResponse
 		for range 2 { // the second time all are known
 			for w := range uint64(4) {
 				a = take(t, d, report("fra1", w))
@@ -174,10 +174,10 @@ func TestTap(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			renew()
 		}
-		if a.Tap == nil || a.Tap.Rule != "login" || string(a.Tap.Key) != "ann" || a.Tap.Outcome != quotapb.Outcome_OUTCOME_DENIED || a.Tap.PerSecond != 25 {
+		if a.Tap == nil || a.Tap.Rule != "login" || string(a.Tap.Key) != "ann" || a.Tap.Outcome != quotav1.Outcome_OUTCOME_DENIED || a.Tap.PerSecond != 25 {
 			t.Errorf("%+v", a.Tap)
 		}
-		_, other := d.Begin(t.Context(), &quotapb.Tap{Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED, PerSecond: 10})
+		_, other := d.Begin(t.Context(), &quotav1.Tap{Rule: "login", Outcome: quotav1.Outcome_OUTCOME_ADMITTED, PerSecond: 10})
 		if a = take(t, d, report("fra1", 1)); a.Tap == nil || a.Tap.Rule != "login" || len(a.Tap.Key) != 0 || a.Tap.Outcome != 0 || a.Tap.PerSecond != 250 {
 			t.Errorf("%+v", a.Tap)
 		}
@@ -185,10 +185,10 @@ func TestTap(t *testing.T) {
 
 		m := report("fra1", 2)
 		for i := range 200 {
-			m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: "login@1d", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED, AgeMs: uint64(200 - i)})
+			m.Decisions = append(m.Decisions, &quotav1.Decision{Rule: "login@1d", Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_DENIED, AgeMs: uint64(200 - i)})
 		}
-		m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: "other", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED},
-			&quotapb.Decision{Rule: "login", Key: []byte("bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, &quotapb.Decision{Rule: "login", Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED})
+		m.Decisions = append(m.Decisions, &quotav1.Decision{Rule: "other", Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_DENIED},
+			&quotav1.Decision{Rule: "login", Key: []byte("bob"), Outcome: quotav1.Outcome_OUTCOME_DENIED}, &quotav1.Decision{Rule: "login", Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_ADMITTED})
 		renew()
 		take(t, d, m)
 		time.Sleep(time.Second)
@@ -215,9 +215,9 @@ func TestView(t *testing.T) {
 		for round := range uint64(4) {
 			for i, pop := range []string{"fra1", "fra2"} {
 				m := report(pop, uint64(i))
-				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 4000, Over: 1000}, {Rule: "login", Override: "gold", Key: []byte("ann"), Count: 2000}}
-				m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(pop), Count: 1000 * uint64(i+1)}}
-				m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: 1000 + 20*round, NoKey: 3, Admitted: 1000 + 20*round, Denied: 10 * round, AdmittedRate: 10_500, DeniedRate: 5000}}
+				m.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 4000, Over: 1000}, {Rule: "login", Override: "gold", Key: []byte("ann"), Count: 2000}}
+				m.Denied = []*quotav1.KeyRate{{Rule: "login", Key: []byte(pop), Count: 1000 * uint64(i+1)}}
+				m.Rules = []*quotav1.RuleUse{{Rule: "login", Matched: 1000 + 20*round, NoKey: 3, Admitted: 1000 + 20*round, Denied: 10 * round, AdmittedRate: 10_500, DeniedRate: 5000}}
 				take(t, d, m)
 			}
 			time.Sleep(2 * time.Second)

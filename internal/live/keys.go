@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 )
 
 // mostKeys bounds the keys that are passed up, and shown.
@@ -13,7 +13,7 @@ const mostKeys = 512
 
 // Rate is how often requests of one key are decided: the sum of what PoPs list, each the keys that come most there.
 type Rate struct {
-	*quotapb.KeyRate
+	*quotav1.KeyRate
 	// Of is the PoP, or the region, that showed it; empty: it is the sum of all.
 	Of string
 }
@@ -43,7 +43,7 @@ func rates(parts []part, rejected, apart bool) []Rate {
 			id := rateOf{k.Rule, k.Override, string(k.Key), of}
 			s, known := all[id]
 			if !known {
-				s = Rate{&quotapb.KeyRate{Rule: k.Rule, Override: k.Override, Key: k.Key}, of}
+				s = Rate{&quotav1.KeyRate{Rule: k.Rule, Override: k.Override, Key: k.Key}, of}
 				all[id] = s
 			}
 			s.Count = sum(s.Count, k.Count)

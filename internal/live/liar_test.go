@@ -11,25 +11,25 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
 // A holder shows itself alone, whatever it says: a PoP one member, a region its replicas and PoPs.
 func TestOthersMembers(t *testing.T) {
-	other := &quotapb.Member{
-		Kind: quotapb.MemberKind_MEMBER_KIND_AGGREGATOR, Region: "us", Name: "fra2", Holder: []byte("0123456789abcdef"), Worker: 9, LastReportMs: 60_000, Workers: 100, Keys: 7,
+	other := &quotav1.Member{
+		Kind: quotav1.MemberKind_MEMBER_KIND_AGGREGATOR, Region: "us", Name: "fra2", Holder: []byte("0123456789abcdef"), Worker: 9, LastReportMs: 60_000, Workers: 100, Keys: 7,
 	}
 	for name, c := range map[string]struct {
 		config  live.Config
-		members []*quotapb.Member
+		members []*quotav1.Member
 		want    string
 	}{
-		"of a PoP":     {live.Config{Region: "eu"}, []*quotapb.Member{other, {Name: "fra3"}}, "1 eu fra1 fra1             1 1 7"},
+		"of a PoP":     {live.Config{Region: "eu"}, []*quotav1.Member{other, {Name: "fra3"}}, "1 eu fra1 fra1             1 1 7"},
 		"none":         {live.Config{Region: "eu"}, nil, "1 eu fra1 fra1             1 1 0"},
 		"of no region": {live.Config{}, nil, "1 de fra1 fra1             1 1 0"},
-		"of a region": {live.Config{Regions: true}, []*quotapb.Member{other, {Name: "none"}, {Kind: 2, Region: "us", Name: "b"}, {Kind: 1, Name: "a", Workers: 3, Worker: 5}},
+		"of a region": {live.Config{Regions: true}, []*quotav1.Member{other, {Name: "none"}, {Kind: 2, Region: "us", Name: "b"}, {Kind: 1, Name: "a", Workers: 3, Worker: 5}},
 			"2 de b  0 1 0, 1 de a  5 3 0"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,15 +61,15 @@ func TestOthersMembers(t *testing.T) {
 func TestRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		config live.Config
-		lie    func(i int) *quotapb.ReportRequest
+		lie    func(i int) *quotav1.ReportRequest
 		rows   int // of the liar
 	}{
-		"holders": {live.Config{MaxBytes: 80 << 10}, func(i int) *quotapb.ReportRequest { return report(fmt.Sprint("liar", i), 1) }, 5},
-		"workers": {live.Config{}, func(i int) *quotapb.ReportRequest { return report("liar", uint64(i)) }, 2048},
-		"bytes": {live.Config{MaxBytes: 1 << 20}, func(i int) *quotapb.ReportRequest {
+		"holders": {live.Config{MaxBytes: 80 << 10}, func(i int) *quotav1.ReportRequest { return report(fmt.Sprint("liar", i), 1) }, 5},
+		"workers": {live.Config{}, func(i int) *quotav1.ReportRequest { return report("liar", uint64(i)) }, 2048},
+		"bytes": {live.Config{MaxBytes: 1 << 20}, func(i int) *quotav1.ReportRequest {
 			m := report("liar", uint64(i))
 			for j := range 100 {
-				m.Keys = append(m.Keys, &quotapb.KeyRate{Rule: strings.Repeat("r", 100), Key: fmt.Append(nil, strings.Repeat("k", 100), j), Count: 1 << 52})
+				m.Keys = append(m.Keys, &quotav1.KeyRate{Rule: strings.Repeat("r", 100), Key: fmt.Append(nil, strings.Repeat("k", 100), j), Count: 1 << 52})
 			}
 			return m
 		}, 11},
@@ -119,7 +119,7 @@ func names(v *live.View) (all []string) {
 // The largest numbers, and rules that nobody has, spoil neither what others show nor what the region passes up.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &aggregator{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		up := &aggregator{left: time.Minute, answer: &quotav1.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotav1.Tap{PerSecond: 1000}}}
 		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, Known: func(rule string) bool { return rule == "login" }})
 		d := s.collectors[0]
 		const most = 1<<53 - 1
@@ -128,14 +128,14 @@ func TestNumbers(t *testing.T) {
 				m := report("liar", w)
 				of := m.Members[0]
 				of.Keys, of.Places, of.AgeMs, of.RulesAgeMs, of.LastReportMs, of.ReservePerMille, of.Workers = most, most, most, most, most, 1000, 1<<32-1
-				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("x"), Count: most, Over: most}, {Rule: "none", Key: []byte("x"), Count: most}}
+				m.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("x"), Count: most, Over: most}, {Rule: "none", Key: []byte("x"), Count: most}}
 				m.Denied = slices.Clone(m.Keys)
-				m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: most, NoKey: most, Admitted: most, Denied: most, ShadowDenied: most, AdmittedRate: most, DeniedRate: most}, {Rule: "none"}}
-				m.Decisions = []*quotapb.Decision{{Rule: "login", Outcome: 1, AgeMs: most}, {Rule: "none", Outcome: 1}}
+				m.Rules = []*quotav1.RuleUse{{Rule: "login", Matched: most, NoKey: most, Admitted: most, Denied: most, ShadowDenied: most, AdmittedRate: most, DeniedRate: most}, {Rule: "none"}}
+				m.Decisions = []*quotav1.Decision{{Rule: "login", Outcome: 1, AgeMs: most}, {Rule: "none", Outcome: 1}}
 				take(t, d, m)
 			}
 			honest := report("fra1", 1)
-			honest.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
+			honest.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
 			take(t, d, honest)
 			time.Sleep(time.Second)
 		}
@@ -163,7 +163,7 @@ func TestNumbers(t *testing.T) {
 // What a region passes up fits into one message, however much there is.
 func TestLargeRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &aggregator{left: time.Minute, answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotapb.Tap{PerSecond: 1000}}}
+		up := &aggregator{left: time.Minute, answer: &quotav1.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotav1.Tap{PerSecond: 1000}}}
 		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, MaxBytes: 1 << 28})
 		long := strings.Repeat("l", 120)
 		for range 4 {
@@ -172,10 +172,10 @@ func TestLargeRegion(t *testing.T) {
 				of := m.Members[0]
 				of.Error, of.RulesVersion, of.Version = strings.Repeat("e", 200), long[:64], long[:64]
 				for j := range 5 {
-					k := &quotapb.KeyRate{Rule: long, Key: fmt.Append(nil, long, i, j)[:120+j], Count: 1000}
+					k := &quotav1.KeyRate{Rule: long, Key: fmt.Append(nil, long, i, j)[:120+j], Count: 1000}
 					m.Keys = append(m.Keys, k)
-					m.Rules = append(m.Rules, &quotapb.RuleUse{Rule: fmt.Sprint(long, i%300), Matched: 1})
-					m.Decisions = append(m.Decisions, &quotapb.Decision{Rule: long, Key: k.Key, Outcome: 1})
+					m.Rules = append(m.Rules, &quotav1.RuleUse{Rule: fmt.Sprint(long, i%300), Matched: 1})
+					m.Decisions = append(m.Decisions, &quotav1.Decision{Rule: long, Key: k.Key, Outcome: 1})
 				}
 				take(t, s.collectors[0], m)
 			}
@@ -186,7 +186,7 @@ func TestLargeRegion(t *testing.T) {
 		if n := proto.Size(last); n > wire.MaxReport || n < wire.MaxReport/2 {
 			t.Errorf("%d bytes", n)
 		}
-		if _, err := live.New(live.Config{Regions: true}).Take("a", last); err != nil || last.Members[0].Kind != quotapb.MemberKind_MEMBER_KIND_REGION {
+		if _, err := live.New(live.Config{Regions: true}).Take("a", last); err != nil || last.Members[0].Kind != quotav1.MemberKind_MEMBER_KIND_REGION {
 			t.Errorf("%v: %+v", err, last.Members[0])
 		}
 	})

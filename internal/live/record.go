@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live/history"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
@@ -76,7 +76,7 @@ func (d *Collector) fold(ctx context.Context) error {
 	}
 	reports := make([]history.Report, 0, len(notes))
 	for _, n := range notes {
-		if m := new(quotapb.ReportRequest); n.ID != "" && n.ID[0] == 'p' && proto.Unmarshal(n.Text, m) == nil {
+		if m := new(quotav1.ReportRequest); n.ID != "" && n.ID[0] == 'p' && proto.Unmarshal(n.Text, m) == nil {
 			reports = append(reports, history.Report{ID: n.ID, At: n.At, ReportRequest: m})
 		}
 	}

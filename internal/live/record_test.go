@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -38,7 +38,7 @@ func TestHistory(t *testing.T) {
 				requests += 1000
 				m := report("fra1", 1)
 				m.Members[0].AgeMs = uint64(time.Since(began).Milliseconds())
-				m.Rules = []*quotapb.RuleUse{{Rule: "api", Admitted: requests}, {Rule: "gone", Admitted: 7}}
+				m.Rules = []*quotav1.RuleUse{{Rule: "api", Admitted: requests}, {Rule: "gone", Admitted: 7}}
 				take(t, d, m)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/membudget"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -23,11 +23,11 @@ const leastSize = 4 << 10
 
 // Take takes a report of a holder at this address, which may be anything that can be compared. The error is [ErrFull], or
 // says what is out of its bounds.
-func (d *Collector) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (d *Collector) Take(from any, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	if err := check(m); err != nil {
 		return nil, err
 	}
-	answer := &quotapb.ReportResponse{WatchMs: d.WatchMs()}
+	answer := &quotav1.ReportResponse{WatchMs: d.WatchMs()}
 	w := d.watching()
 	if w == nil && d.config.History == nil {
 		return answer, nil
@@ -43,26 +43,26 @@ func (d *Collector) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportRes
 	}
 	if w != nil && w.tap != nil {
 		t := w.tap
-		answer.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: t.Outcome, PerSecond: min(max(t.PerSecond/uint32(rows), 1), wire.MaxDecisions)}
+		answer.Tap = &quotav1.Tap{Rule: t.Rule, Key: t.Key, Outcome: t.Outcome, PerSecond: min(max(t.PerSecond/uint32(rows), 1), wire.MaxDecisions)}
 	}
 	return answer, nil
 }
 
 // trim makes all that a report shows that of its holder, and leaves out what belongs to no rule in force here.
-func (d *Collector) trim(m *quotapb.ReportRequest) {
+func (d *Collector) trim(m *quotav1.ReportRequest) {
 	if d.config.Regions {
-		m.Members = slices.DeleteFunc(m.Members, func(of *quotapb.Member) bool { return of.Kind != pop && of.Kind != region })
+		m.Members = slices.DeleteFunc(m.Members, func(of *quotav1.Member) bool { return of.Kind != pop && of.Kind != region })
 		for _, of := range m.Members {
 			of.Region = m.Region
 		}
 	} else {
-		own := new(quotapb.Member)
+		own := new(quotav1.Member)
 		if len(m.Members) > 0 {
 			own = m.Members[0]
 		}
 		own.Kind, own.Region, own.Name = pop, cmp.Or(d.config.Region, m.Region), m.Pop
 		own.Holder, own.Worker, own.Workers, own.LastReportMs = m.Holder, m.Worker, 1, 0
-		m.Members = []*quotapb.Member{own}
+		m.Members = []*quotav1.Member{own}
 	}
 	m.Keys, m.Denied = inForce(d, m.Keys), inForce(d, m.Denied)
 	m.Rules, m.Decisions = inForce(d, m.Rules), inForce(d, m.Decisions)
@@ -70,8 +70,8 @@ func (d *Collector) trim(m *quotapb.ReportRequest) {
 }
 
 const (
-	pop    = quotapb.MemberKind_MEMBER_KIND_POP
-	region = quotapb.MemberKind_MEMBER_KIND_REGION
+	pop    = quotav1.MemberKind_MEMBER_KIND_POP
+	region = quotav1.MemberKind_MEMBER_KIND_REGION
 )
 
 // inForce is what belongs to rules in force.

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -22,16 +22,16 @@ func (d *Collector) passUp(ctx context.Context) {
 	d.mu.Lock()
 	above := d.aggregatorTap
 	d.mu.Unlock()
-	m := &quotapb.ReportRequest{
-		Rules: within[*quotapb.RuleUse](v.Rules, listBytes),
-		Keys:  within[*quotapb.KeyRate](v.Busiest, listBytes/2), Denied: within[*quotapb.KeyRate](v.Denied, listBytes/2),
+	m := &quotav1.ReportRequest{
+		Rules: within[*quotav1.RuleUse](v.Rules, listBytes),
+		Keys:  within[*quotav1.KeyRate](v.Busiest, listBytes/2), Denied: within[*quotav1.KeyRate](v.Denied, listBytes/2),
 	}
 	if above != nil {
 		var found []Decision
 		found, d.passed = v.Decisions(above, d.passed)
-		m.Decisions = within[*quotapb.Decision](found, listBytes)
+		m.Decisions = within[*quotav1.Decision](found, listBytes)
 	}
-	m.Members = within[*quotapb.Member](v.Members, wire.MaxReport-1024-proto.Size(m))
+	m.Members = within[*quotav1.Member](v.Members, wire.MaxReport-1024-proto.Size(m))
 	bounded, cancel := context.WithTimeout(ctx, notesTime)
 	defer cancel()
 	answer, err := d.config.Aggregator.Report(bounded, m)

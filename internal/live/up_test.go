@@ -11,16 +11,16 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 )
 
 // aggregator is one that watches.
 type aggregator struct {
 	mu     sync.Mutex
 	left   time.Duration
-	answer *quotapb.ReportResponse
-	got    []*quotapb.ReportRequest
+	answer *quotav1.ReportResponse
+	got    []*quotav1.ReportRequest
 	to     *live.Collector // takes the reports in the place of answer; nil: nobody
 	region string
 }
@@ -34,7 +34,7 @@ func (a *aggregator) Watched() time.Duration {
 	return a.left
 }
 
-func (a *aggregator) Report(_ context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (a *aggregator) Report(_ context.Context, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m.Protocol, m.ProtocolMax, m.Holder, m.Region = 1, 1, []byte("0123456789abcdef"), a.region
@@ -49,7 +49,7 @@ func (a *aggregator) Report(_ context.Context, m *quotapb.ReportRequest) (*quota
 }
 
 // reports are those that it got.
-func (a *aggregator) reports() []*quotapb.ReportRequest {
+func (a *aggregator) reports() []*quotav1.ReportRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.got)
@@ -70,7 +70,7 @@ func TestRegions(t *testing.T) {
 		if n := links["eu"].calls(); n != 0 {
 			t.Errorf("%d reports while nobody watches", n)
 		}
-		tap := &quotapb.Tap{Rule: "login", PerSecond: 100}
+		tap := &quotav1.Tap{Rule: "login", PerSecond: 100}
 		renew, end := top.Begin(t.Context(), tap)
 		seen, shown := map[string]int64(nil), map[string]int{}
 		for i := range 20 {
@@ -82,9 +82,9 @@ func TestRegions(t *testing.T) {
 					}
 				}
 				m := report(name+"-pop", 1)
-				m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
-				m.Rules = []*quotapb.RuleUse{{Rule: "login", Admitted: uint64(100 * i), AdmittedRate: 90_000}}
-				m.Decisions = []*quotapb.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: quotapb.Outcome_OUTCOME_DENIED}}
+				m.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
+				m.Rules = []*quotav1.RuleUse{{Rule: "login", Admitted: uint64(100 * i), AdmittedRate: 90_000}}
+				m.Decisions = []*quotav1.Decision{{Rule: "login", Key: fmt.Append(nil, name, i), Outcome: quotav1.Outcome_OUTCOME_DENIED}}
 				take(t, r.collectors[i%3], m)
 			}
 			time.Sleep(1100 * time.Millisecond)

@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
-	"github.com/weirlimit/weir/internal/quotapb"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -31,7 +31,7 @@ type View struct {
 	Watched time.Duration
 	// Members are all that showed themselves within a minute: the aggregator's replicas, those of regions, PoPs. The
 	// workers of a PoP are one. LastReportMs is the age of the newest report of all.
-	Members []*quotapb.Member
+	Members []*quotav1.Member
 	// Missing are the regions that have not reported for 3 s.
 	Missing []string
 	// Regions are those that reported within 3 s, by name.
@@ -46,7 +46,7 @@ type View struct {
 
 // Use is how a rule is used.
 type Use struct {
-	*quotapb.RuleUse // sums since the holders started, and of the last seconds
+	*quotav1.RuleUse // sums since the holders started, and of the last seconds
 	// Used is how often requests of the rule's busiest key come, in terms of what its limit lets pass: more than 1 is
 	// rejected in the end, if each request takes one unit. 0: that is not known.
 	Used float64
@@ -57,7 +57,7 @@ type part struct {
 	id, name   string        // of its note, and of who made it
 	at         int64         // when it came
 	lastReport time.Duration // how long ago that was
-	m          *quotapb.ReportRequest
+	m          *quotav1.ReportRequest
 }
 
 // See is the view of now, or why there is none, at most a second old whatever the number of those who ask. Nothing is in
@@ -100,7 +100,7 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 		v.Watched = time.Since(w.since)
 	}
 	for _, n := range notes {
-		p := part{id: n.ID, at: n.At, lastReport: max(time.Duration(now-n.At)*time.Millisecond, 0), m: new(quotapb.ReportRequest)}
+		p := part{id: n.ID, at: n.At, lastReport: max(time.Duration(now-n.At)*time.Millisecond, 0), m: new(quotav1.ReportRequest)}
 		if n.ID == "" || proto.Unmarshal(n.Text, p.m) != nil {
 			continue
 		}
@@ -124,12 +124,12 @@ func (d *Collector) viewOf(notes []Note, now int64) *View {
 func (v *View) ByPoP(rejected bool) []Rate { return rates(v.parts, rejected, true) }
 
 // members are those of all reports.
-func members(parts []part) []*quotapb.Member {
+func members(parts []part) []*quotav1.Member {
 	type who struct {
-		kind                 quotapb.MemberKind
+		kind                 quotav1.MemberKind
 		region, name, holder string
 	}
-	all := map[who]*quotapb.Member{}
+	all := map[who]*quotav1.Member{}
 	for _, p := range slices.SortedStableFunc(slices.Values(parts), func(a, b part) int { return cmp.Compare(a.lastReport, b.lastReport) }) {
 		for _, m := range p.m.Members {
 			m.LastReportMs, m.Workers = sum(m.LastReportMs, uint64(p.lastReport.Milliseconds())), max(m.Workers, 1)
@@ -141,7 +141,7 @@ func members(parts []part) []*quotapb.Member {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b *quotapb.Member) int {
+	return slices.SortedFunc(maps.Values(all), func(a, b *quotav1.Member) int {
 		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Name, b.Name),
 			slices.Compare(a.Holder, b.Holder))
 	})
@@ -180,7 +180,7 @@ func (d *Collector) regions(v *View) (all []RegionRates) {
 }
 
 // add adds another worker of the same PoP, which was heard earlier. The rules are those of the one that is behind.
-func add(to, m *quotapb.Member) {
+func add(to, m *quotav1.Member) {
 	to.Worker, to.Workers = 0, uint32(min(uint64(to.Workers)+uint64(m.Workers), wire.MaxListed))
 	to.Keys, to.Places = sum(to.Keys, m.Keys), sum(to.Places, m.Places)
 	if m.LastReportMs > v1.MissingAfterMs && to.LastReportMs <= v1.MissingAfterMs {
@@ -223,7 +223,7 @@ func (d *Collector) uses(v *View) []Use {
 		for _, u := range p.m.Rules {
 			s := sums[u.Rule]
 			if s == nil {
-				s = &Use{RuleUse: &quotapb.RuleUse{Rule: u.Rule}}
+				s = &Use{RuleUse: &quotav1.RuleUse{Rule: u.Rule}}
 				sums[u.Rule] = s
 			}
 			s.Matched, s.NoKey, s.Admitted = sum(s.Matched, u.Matched), sum(s.NoKey, u.NoKey), sum(s.Admitted, u.Admitted)
@@ -250,13 +250,13 @@ func (d *Collector) uses(v *View) []Use {
 
 // Decision is one that a holder showed; AgeMs is how long before the view.
 type Decision struct {
-	*quotapb.Decision
+	*quotav1.Decision
 	Of string // the PoP, or at the aggregator the region
 }
 
 // Decisions are those that a tap asks for and that are not in the views before, and seen is what the next call gets.
 // At first it is nil.
-func (v *View) Decisions(t *quotapb.Tap, seen map[string]int64) (found []Decision, now map[string]int64) {
+func (v *View) Decisions(t *quotav1.Tap, seen map[string]int64) (found []Decision, now map[string]int64) {
 	now = make(map[string]int64, len(v.parts))
 	for _, p := range v.parts {
 		now[p.id] = p.at

@@ -11,8 +11,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
@@ -37,7 +37,7 @@ func benchmarkHandler(b *testing.B, r *region, wants int, traceparent string) {
 		req.Wants = append(req.Wants, wire.Want{Rule: "per-user", Want: lease.Want{Need: 1, Waiting: 1, Want: 8, Fresh: true}})
 	}
 	w := httptest.NewRecorder()
-	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, nil)
+	q := httptest.NewRequest(http.MethodPost, quotav1connect.QuotaServiceAcquireProcedure, nil)
 	q.Header.Set("Content-Type", "application/proto")
 	if traceparent != "" {
 		q.Header.Set("Traceparent", traceparent)

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/membudget"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -84,10 +84,10 @@ func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Mess
 
 func (codec) Unmarshal(data []byte, m any) error {
 	switch m := m.(type) {
-	case *quotapb.AcquireRequest:
+	case *quotav1.AcquireRequest:
 		m.ProtoReflect().SetUnknown(bytes.Clone(data)) // the runtime encodes it as it is
 		return nil
-	case *quotapb.ReportRequest:
+	case *quotav1.ReportRequest:
 		if len(data) > wire.MaxReport || fields(data) > 2*wire.MaxListed {
 			return fmt.Errorf("report: more than %d bytes, or %d fields", wire.MaxReport, 2*wire.MaxListed)
 		}

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -52,10 +52,10 @@ func (r *region) chunked(address, procedure, contentType string, body io.Reader)
 func TestCallsInFlightAreBounded(t *testing.T) {
 	const quarter = 8 << 20
 	for name, c := range map[string]struct{ procedure, contentType string }{
-		"plain": {quotapbconnect.QuotaServiceAcquireProcedure, "application/proto"},
-		"json":  {quotapbconnect.QuotaServiceAcquireProcedure, "application/json"},
-		"slot":  {quotapbconnect.QuotaServiceSlotProcedure, "application/proto"},
-		"rules": {quotapbconnect.QuotaServiceRulesProcedure, "application/proto"},
+		"plain": {quotav1connect.QuotaServiceAcquireProcedure, "application/proto"},
+		"json":  {quotav1connect.QuotaServiceAcquireProcedure, "application/json"},
+		"slot":  {quotav1connect.QuotaServiceSlotProcedure, "application/proto"},
+		"rules": {quotav1connect.QuotaServiceRulesProcedure, "application/proto"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := bounded(t, 4*quarter)
@@ -83,7 +83,7 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 				t.Errorf("%d calls of %d bytes in %d, and %q", waiting, size, quarter, rejected)
 			}
 			honest := func(address string) int {
-				return r.chunked(address, quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(r.call(want("page", "k", 1)).Append(nil))).Code
+				return r.chunked(address, quotav1connect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(r.call(want("page", "k", 1)).Append(nil))).Code
 			}
 			if status := honest("10.0.0.2"); status != http.StatusOK {
 				t.Errorf("another address beside these: %d", status)
@@ -108,7 +108,7 @@ func TestHeadersTakeLittle(t *testing.T) {
 	const headers = 60
 	for range headers {
 		go func() {
-			r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", &body, func(q *http.Request) { q.ContentLength = wire.MaxMessage })
+			r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", &body, func(q *http.Request) { q.ContentLength = wire.MaxMessage })
 			ended <- struct{}{}
 		}()
 		select {
@@ -133,7 +133,7 @@ func TestRulesInFlightAreBounded(t *testing.T) {
 	r.setRules(text)
 	version, _ := r.service.RulesVersion()
 	for have, status := range map[string]int{"": http.StatusTooManyRequests, version: http.StatusOK} {
-		w := r.chunked("10.0.0.1", quotapbconnect.QuotaServiceRulesProcedure, "application/proto", bytes.NewReader((&wire.RulesRequest{Protocol: 1, HaveVersion: have}).Append(nil)))
+		w := r.chunked("10.0.0.1", quotav1connect.QuotaServiceRulesProcedure, "application/proto", bytes.NewReader((&wire.RulesRequest{Protocol: 1, HaveVersion: have}).Append(nil)))
 		if w.Code != status {
 			t.Errorf("with %q: %d %s, want %d", have, w.Code, w.Body, status)
 		}
@@ -177,7 +177,7 @@ func TestTimeoutHeader(t *testing.T) {
 func TestBodyThatBreaksOff(t *testing.T) {
 	r := newRegion(t)
 	half := io.MultiReader(bytes.NewReader(r.call(want("page", "k", 1)).Append(nil)), broken{})
-	w := r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", half, func(*http.Request) {})
+	w := r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", half, func(*http.Request) {})
 	if w.Code == http.StatusOK || !strings.Contains(w.Body.String(), "not received whole") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -308,7 +308,7 @@ func TestCallerThatHangsUp(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	store.hung = hangUp
 	body := bytes.NewReader(r.call(want("page", "hung", 1), want("page", "k", 7)).Append(nil))
-	r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", body, func(q *http.Request) { *q = *q.WithContext(ctx) })
+	r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", body, func(q *http.Request) { *q = *q.WithContext(ctx) })
 
 	var out wire.Response
 	fatal.If(t, out.Decode(r.raw("application/proto", r.call(want("page", "k", 10)).Append(nil)).Body.Bytes()))

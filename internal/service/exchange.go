@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
@@ -42,7 +42,7 @@ func (s *Service) release(x *exchange) {
 
 // acquire answers x.request in x.response. An error is a *rejection.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
-	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
+	ctx, span := s.serve(ctx, quotav1connect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
 	defer span.End()
 	err := s.decide(ctx, x)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/membudget"
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -50,7 +50,7 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 		seconds:  r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
-	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage),
+	_, h.connect = quotav1connect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage),
 		connect.WithCodec(codec{}), connect.WithCompression("gzip", nil, nil)) // a message is as large as what is read of it
 	return h
 }
@@ -63,7 +63,7 @@ func (h *Handler) Authorize(allowed func(caller *tls.ConnectionState, region str
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	begin, acquire := time.Now(), r.URL.Path == quotapbconnect.QuotaServiceAcquireProcedure
+	begin, acquire := time.Now(), r.URL.Path == quotav1connect.QuotaServiceAcquireProcedure
 	c := h.calls.Get().(*call)
 	*c = call{ReadCloser: r.Body, origin: origin{r.RemoteAddr, r.TLS}, in: h.inFlight, json: strings.Contains(r.Header.Get("Content-Type"), "json")}
 	c.name, r.Body = c.source(), c
@@ -227,7 +227,7 @@ func answerTo[A any](p rpc, r connect.AnyRequest, answer *A, err error) (*connec
 
 // Acquire answers a call in any other encoding. It goes through the one codec, too: a field that is new is new there
 // alone.
-func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
+func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotav1.AcquireRequest]) (*connect.Response[quotav1.AcquireResponse], error) {
 	x := p.service.calls.Get().(*exchange)
 	defer p.service.release(x)
 	ctx, cancel := inTime(ctx, patience(ctx))
@@ -236,7 +236,7 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], r.Msg); err == nil {
 		err = p.handler.exchange(ctx, x, ctx.Value(callKey{}).(*call).origin, r.Header())
 	}
-	answer := new(quotapb.AcquireResponse)
+	answer := new(quotav1.AcquireResponse)
 	if err == nil {
 		err = proto.Unmarshal(x.out, answer)
 	}
@@ -244,10 +244,10 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 }
 
 // Slot answers a call of a request for its slots.
-func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+func (p rpc) Slot(ctx context.Context, r *connect.Request[quotav1.SlotRequest]) (*connect.Response[quotav1.SlotResponse], error) {
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	ctx, span := p.service.serve(ctx, quotapbconnect.QuotaServiceSlotProcedure, parent(r.Header()), nil)
+	ctx, span := p.service.serve(ctx, quotav1connect.QuotaServiceSlotProcedure, parent(r.Header()), nil)
 	defer span.End()
 	answer, err := p.service.slot(ctx, r.Msg)
 	if err != nil {
@@ -257,7 +257,7 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 }
 
 // Rules sends the compiled rules, unless the holder has them.
-func (p rpc) Rules(ctx context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+func (p rpc) Rules(ctx context.Context, r *connect.Request[quotav1.RulesRequest]) (*connect.Response[quotav1.RulesResponse], error) {
 	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
 	if !ok {
 		return nil, coded(otherProtocol(r.Msg.GetProtocol(), r.Msg.GetProtocolMax()))
@@ -266,7 +266,7 @@ func (p rpc) Rules(ctx context.Context, r *connect.Request[quotapb.RulesRequest]
 	if rules.version == "" {
 		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
 	}
-	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision, WatchMs: p.service.watchMs()}
+	out := &quotav1.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision, WatchMs: p.service.watchMs()}
 	if rules.version != r.Msg.GetHaveVersion() {
 		if !ctx.Value(callKey{}).(*call).take(int64(len(rules.encoded))) {
 			return nil, coded(errTooManyCalls)

@@ -10,9 +10,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/service"
@@ -93,7 +93,7 @@ func TestHash(t *testing.T) {
 	}
 	client := r.client()
 	secret := func(have uint64) []byte {
-		answer := fatal.Get(client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 2, HaveSecret: have})))(t)
+		answer := fatal.Get(client.Rules(t.Context(), connect.NewRequest(&quotav1.RulesRequest{Protocol: 1, ProtocolMax: 2, HaveSecret: have})))(t)
 		return answer.Msg.GetSecret()
 	}
 	old, fresh := rule.Secret{1}, rule.Secret{2}

@@ -8,9 +8,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -20,7 +20,7 @@ type Live interface {
 	// WatchMs is for how many milliseconds from now somebody watches; 0: nobody does. Every call asks for it.
 	WatchMs() uint32
 	// Take takes a report of a holder at this address. The error is [live.ErrFull], or says what is out of its bounds.
-	Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error)
+	Take(from any, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error)
 }
 
 func (s *Service) watchMs() uint32 {
@@ -31,10 +31,10 @@ func (s *Service) watchMs() uint32 {
 }
 
 // Report takes what a holder shows.
-func (p rpc) Report(ctx context.Context, r *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
+func (p rpc) Report(ctx context.Context, r *connect.Request[quotav1.ReportRequest]) (*connect.Response[quotav1.ReportResponse], error) {
 	from := &ctx.Value(callKey{}).(*call).origin
 	err := p.handler.allowed(from.secure, r.Msg.Region)
-	answer := new(quotapb.ReportResponse)
+	answer := new(quotav1.ReportResponse)
 	if err == nil {
 		answer, err = p.service.report(from, r.Msg)
 	}
@@ -42,7 +42,7 @@ func (p rpc) Report(ctx context.Context, r *connect.Request[quotapb.ReportReques
 }
 
 // report takes a report. An error is a *rejection.
-func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (s *Service) report(from *origin, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	protocol, ok := wire.Common(m.Protocol, m.ProtocolMax)
 	switch {
 	case !ok:
@@ -54,7 +54,7 @@ func (s *Service) report(from *origin, m *quotapb.ReportRequest) (*quotapb.Repor
 	case m.Region == "" && s.config.Divides:
 		return nil, wrong("region", "is missing: regions report here")
 	}
-	answer := new(quotapb.ReportResponse)
+	answer := new(quotav1.ReportResponse)
 	if s.config.Live != nil {
 		var err error
 		if answer, err = s.config.Live.Take(from.source(), m); errors.Is(err, live.ErrFull) {

@@ -13,10 +13,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
@@ -25,25 +25,25 @@ import (
 
 // watcher watches.
 type watcher struct {
-	got  []*quotapb.ReportRequest
+	got  []*quotav1.ReportRequest
 	from []any
 	err  error
 }
 
 func (*watcher) WatchMs() uint32 { return 5000 }
 
-func (w *watcher) Take(from any, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (w *watcher) Take(from any, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	w.got, w.from = append(w.got, m), append(w.from, from)
-	return &quotapb.ReportResponse{WatchMs: 5000, Tap: &quotapb.Tap{PerSecond: 7}}, w.err
+	return &quotav1.ReportResponse{WatchMs: 5000, Tap: &quotav1.Tap{PerSecond: 7}}, w.err
 }
 
-func encoded(t *testing.T, m *quotapb.ReportRequest) []byte {
+func encoded(t *testing.T, m *quotav1.ReportRequest) []byte {
 	t.Helper()
 	return fatal.Get(proto.Marshal(m))(t)
 }
 
 func (r *region) report(address, contentType string, body []byte) *httptest.ResponseRecorder {
-	return r.send(quotapbconnect.QuotaServiceReportProcedure, contentType, bytes.NewReader(body), func(q *http.Request) { q.RemoteAddr = address })
+	return r.send(quotav1connect.QuotaServiceReportProcedure, contentType, bytes.NewReader(body), func(q *http.Request) { q.RemoteAddr = address })
 }
 
 // A report reaches who watches, and every answer says that somebody does.
@@ -55,9 +55,9 @@ func TestReport(t *testing.T) {
 	if a, _ := r.post(call); a.WatchMs != 5000 {
 		t.Errorf("Acquire says %d ms", a.WatchMs)
 	}
-	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotapb.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
+	m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotav1.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
 	w := r.report("192.0.2.1:1", "application/proto", encoded(t, m))
-	a := new(quotapb.ReportResponse)
+	a := new(quotav1.ReportResponse)
 	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || a.Tap == nil || a.Tap.PerSecond != 7 {
 		t.Errorf("%d %+v, %v", w.Code, a, err)
 	}
@@ -82,17 +82,17 @@ func TestReportRejected(t *testing.T) {
 	seen := new(watcher)
 	r := newRegion(t, func(c *service.Config) { c.Live = seen })
 	for name, c := range map[string]struct {
-		change func(*quotapb.ReportRequest)
+		change func(*quotav1.ReportRequest)
 		want   string
 	}{
-		"of another version": {func(m *quotapb.ReportRequest) { m.Protocol = 99 }, "protocol: "},
-		"no holder":          {func(m *quotapb.ReportRequest) { m.Holder = nil }, "holder: "},
-		"a wrong region":     {func(m *quotapb.ReportRequest) { m.Region = "e u" }, "region: "},
-		"a short holder":     {func(m *quotapb.ReportRequest) { m.Holder = m.Holder[1:] }, "holder: 15 bytes"},
-		"too long":           {func(m *quotapb.ReportRequest) { m.Pop = strings.Repeat("p", 256<<10) }, "262144"},
-		"too many items":     {func(m *quotapb.ReportRequest) { m.Keys = make([]*quotapb.KeyRate, 8200) }, "8192 fields"},
+		"of another version": {func(m *quotav1.ReportRequest) { m.Protocol = 99 }, "protocol: "},
+		"no holder":          {func(m *quotav1.ReportRequest) { m.Holder = nil }, "holder: "},
+		"a wrong region":     {func(m *quotav1.ReportRequest) { m.Region = "e u" }, "region: "},
+		"a short holder":     {func(m *quotav1.ReportRequest) { m.Holder = m.Holder[1:] }, "holder: 15 bytes"},
+		"too long":           {func(m *quotav1.ReportRequest) { m.Pop = strings.Repeat("p", 256<<10) }, "262144"},
+		"too many items":     {func(m *quotav1.ReportRequest) { m.Keys = make([]*quotav1.KeyRate, 8200) }, "8192 fields"},
 	} {
-		m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
+		m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 		c.change(m)
 		if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s, want %q", name, w.Code, w.Body, c.want)
@@ -101,7 +101,7 @@ func TestReportRejected(t *testing.T) {
 	if len(seen.got) != 0 {
 		t.Errorf("%d were seen", len(seen.got))
 	}
-	m := &quotapb.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
+	m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 	seen.err = live.ErrFull
 	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 429 {
 		t.Errorf("without room: %d %s", w.Code, w.Body)
@@ -215,16 +215,16 @@ rules:
 			}
 		}
 		hasMetric(t, r.metrics, fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
-		if slots := r.slot(t, "slots"); (slots == quotapb.Status_STATUS_UNKNOWN_RULE) != divided {
+		if slots := r.slot(t, "slots"); (slots == quotav1.Status_STATUS_UNKNOWN_RULE) != divided {
 			t.Errorf("divided %v: slots of a client: %v", divided, slots)
 		}
 	}
 }
 
 // slot asks for a slot of a rule, as a client with request ids does.
-func (r *region) slot(t *testing.T, rule string) quotapb.Status {
+func (r *region) slot(t *testing.T, rule string) quotav1.Status {
 	t.Helper()
-	m, err := r.client().Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotapb.SlotOp_SLOT_OP_TAKE}))
+	m, err := r.client().Slot(t.Context(), connect.NewRequest(&quotav1.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotav1.SlotOp_SLOT_OP_TAKE}))
 	fatal.If(t, err)
 	return m.Msg.GetStatus()
 }

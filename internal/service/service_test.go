@@ -14,11 +14,11 @@ import (
 
 	"connectrpc.com/connect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
@@ -101,7 +101,7 @@ func (r *region) post(req *wire.Request) (*wire.Response, string) {
 
 // raw sends a body to Acquire with headers: names and values in turn.
 func (r *region) raw(contentType string, body []byte, headers ...string) *httptest.ResponseRecorder {
-	return r.send(quotapbconnect.QuotaServiceAcquireProcedure, contentType, bytes.NewReader(body), func(q *http.Request) {
+	return r.send(quotav1connect.QuotaServiceAcquireProcedure, contentType, bytes.NewReader(body), func(q *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			q.Header.Set(headers[i], headers[i+1])
 		}
@@ -325,7 +325,7 @@ func TestRevisionTravels(t *testing.T) {
 	}
 	client := r.client()
 	for _, have := range []string{"", set.Version} {
-		m, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
+		m, err := client.Rules(t.Context(), connect.NewRequest(&quotav1.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
 		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesVersion() != set.Version || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
 			t.Fatalf("rules for one that has %q: %v, %v", have, m, err)
 		}
@@ -333,14 +333,14 @@ func TestRevisionTravels(t *testing.T) {
 			t.Errorf("rules do not come back: %v, %v", m, err)
 		}
 	}
-	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 2})); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotav1.RulesRequest{Protocol: 2})); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("another protocol: %v", err)
 	}
 }
 
 // client calls the region without a network.
-func (r *region) client() quotapbconnect.QuotaServiceClient {
-	return quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
+func (r *region) client() quotav1connect.QuotaServiceClient {
+	return quotav1connect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
 }
 
 // local is a handler as a transport.
@@ -365,16 +365,16 @@ func TestEncodings(t *testing.T) {
 		"grpc":     {connect.WithGRPC()},
 		"grpc-web": {connect.WithGRPCWeb()},
 	} {
-		client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, options...)
+		client := quotav1connect.NewQuotaServiceClient(server.Client(), server.URL, options...)
 		r.seq++
-		req := &quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: r.seq, TraceParent: []string{"x"},
-			Wants: []*quotapb.Want{{Rule: "page", Key: []byte(name), Need: 3, Waiting: 3, Want: 3}, {Rule: "nosuch"}}}
+		req := &quotav1.AcquireRequest{Protocol: 1, Holder: holderA, Seq: r.seq, TraceParent: []string{"x"},
+			Wants: []*quotav1.Want{{Rule: "page", Key: []byte(name), Need: 3, Waiting: 3, Want: 3}, {Rule: "nosuch"}}}
 		out, err := client.Acquire(t.Context(), connect.NewRequest(req))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		g := out.Msg.GetGrants()
-		if len(g) != 2 || g[0].GetGranted() != 3 || g[0].GetRemaining() != 7 || g[1].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+		if len(g) != 2 || g[0].GetGranted() != 3 || g[0].GetRemaining() != 7 || g[1].GetStatus() != quotav1.Status_STATUS_UNKNOWN_RULE {
 			t.Errorf("%s: %v", name, out.Msg)
 		}
 		req.Seq = 0

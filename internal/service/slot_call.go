@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"slices"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -18,16 +18,16 @@ import (
 const maxRequestID = 128
 
 // slot answers a call for the slots of one request. An error is a *rejection.
-func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.SlotResponse, error) {
+func (s *Service) slot(ctx context.Context, r *quotav1.SlotRequest) (*quotav1.SlotResponse, error) {
 	if err := checkSlot(r); err != nil {
 		return nil, err
 	}
 	rules := s.rules.Load()
-	out := &quotapb.SlotResponse{Protocol: r.GetProtocol(), RulesVersion: rules.version}
+	out := &quotav1.SlotResponse{Protocol: r.GetProtocol(), RulesVersion: rules.version}
 	p := rules.policy(r.GetRule(), r.GetVariant(), 0, nil, 0).Policy // slots have no limits of single keys
 	if p == nil {
 		s.metrics.unknown.Inc()
-		out.Status = quotapb.Status_STATUS_UNKNOWN_RULE
+		out.Status = quotav1.Status_STATUS_UNKNOWN_RULE
 		return out, nil
 	}
 	if !p.Limit.Concurrent() {
@@ -42,7 +42,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 }
 
 // checkSlot rejects a call with anything out of range.
-func checkSlot(r *quotapb.SlotRequest) error {
+func checkSlot(r *quotav1.SlotRequest) error {
 	const maxCost = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {
 	case !wire.Supported(r.GetProtocol()):
@@ -53,7 +53,7 @@ func checkSlot(r *quotapb.SlotRequest) error {
 		return wrong("key", "%d bytes, at most %d: long values are sent as their hash", len(r.GetKey()), wire.MaxKey)
 	case len(r.GetRequestId()) == 0 || len(r.GetRequestId()) > maxRequestID:
 		return wrong("request_id", "%d bytes, must be 1 to %d", len(r.GetRequestId()), maxRequestID)
-	case op < quotapb.SlotOp_SLOT_OP_TAKE || op > quotapb.SlotOp_SLOT_OP_RELEASE:
+	case op < quotav1.SlotOp_SLOT_OP_TAKE || op > quotav1.SlotOp_SLOT_OP_RELEASE:
 		return wrong("op", "%d, must be 1 (take), 2 (renew) or 3 (release)", op)
 	case r.GetCost() > maxCost:
 		return wrong("cost", "%d, must be 0 to %d slots", r.GetCost(), maxCost)
@@ -62,14 +62,14 @@ func checkSlot(r *quotapb.SlotRequest) error {
 }
 
 // slotAsk is the ask of a call that has been checked, and the name of what it does.
-func (s *Service) slotAsk(p *engine.Policy, r *quotapb.SlotRequest) (a engine.Ask, op string) {
+func (s *Service) slotAsk(p *engine.Policy, r *quotav1.SlotRequest) (a engine.Ask, op string) {
 	a = engine.Ask{Policy: p, Key: rule.ShortKey(slices.Clone(r.GetKey())), Holder: s.requestHolder(r.GetRequestId())}
 	switch r.GetOp() {
-	case quotapb.SlotOp_SLOT_OP_TAKE:
+	case quotav1.SlotOp_SLOT_OP_TAKE:
 		cost := max(int64(r.GetCost()), 1)
 		a.Op, op = engine.Take, "take"
 		a.Want = lease.Want{Need: cost, Waiting: cost, Want: cost}
-	case quotapb.SlotOp_SLOT_OP_RENEW:
+	case quotav1.SlotOp_SLOT_OP_RENEW:
 		a.Op, op = engine.Renew, "renew"
 	default:
 		a.Op, op = engine.Release, "release"
@@ -78,8 +78,8 @@ func (s *Service) slotAsk(p *engine.Policy, r *quotapb.SlotRequest) (a engine.As
 }
 
 // answerSlot puts a grant into the answer.
-func answerSlot(out *quotapb.SlotResponse, g *lease.Grant) {
-	out.Status = quotapb.Status(g.Status)
+func answerSlot(out *quotav1.SlotResponse, g *lease.Grant) {
+	out.Status = quotav1.Status(g.Status)
 	out.Granted, out.TtlMs, out.AskAfterMs = uint64(g.Granted), uint64(g.TTL), uint64(g.AskAfter)
 	out.Limit, out.Remaining, out.RetryAfterMs = uint64(g.Limit), uint64(g.Remaining), wire.Ms(g.RetryAfter)
 }

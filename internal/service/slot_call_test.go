@@ -6,18 +6,18 @@ import (
 
 	"connectrpc.com/connect"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // slotClient calls Slot of a region.
-func slotClient(t testing.TB, r *region) func(op quotapb.SlotOp, id string, cost uint64) *quotapb.SlotResponse {
+func slotClient(t testing.TB, r *region) func(op quotav1.SlotOp, id string, cost uint64) *quotav1.SlotResponse {
 	client := r.client()
-	return func(op quotapb.SlotOp, id string, cost uint64) *quotapb.SlotResponse {
+	return func(op quotav1.SlotOp, id string, cost uint64) *quotav1.SlotResponse {
 		t.Helper()
-		out := fatal.Get(client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{
+		out := fatal.Get(client.Slot(t.Context(), connect.NewRequest(&quotav1.SlotRequest{
 			Protocol: 1, Rule: "upload", Key: []byte("k"), RequestId: []byte(id), Op: op, Cost: cost,
 		})))(t)
 		return out.Msg
@@ -25,9 +25,9 @@ func slotClient(t testing.TB, r *region) func(op quotapb.SlotOp, id string, cost
 }
 
 const (
-	take    = quotapb.SlotOp_SLOT_OP_TAKE
-	renew   = quotapb.SlotOp_SLOT_OP_RENEW
-	release = quotapb.SlotOp_SLOT_OP_RELEASE
+	take    = quotav1.SlotOp_SLOT_OP_TAKE
+	renew   = quotav1.SlotOp_SLOT_OP_RENEW
+	release = quotav1.SlotOp_SLOT_OP_RELEASE
 )
 
 func TestSlotsOfRequests(t *testing.T) {
@@ -35,30 +35,30 @@ func TestSlotsOfRequests(t *testing.T) {
 	call := slotClient(t, r)
 	for i, step := range []struct {
 		after   limit.Micros
-		op      quotapb.SlotOp
+		op      quotav1.SlotOp
 		id      string
 		cost    uint64
-		status  quotapb.Status
+		status  quotav1.Status
 		granted uint64
 		what    string
 	}{
-		{0, take, "a", 0, quotapb.Status_STATUS_OK, 1, "a cost of 0 is one"},
-		{0, take, "b", 1, quotapb.Status_STATUS_OK, 1, "the second of two"},
-		{0, take, "c", 1, quotapb.Status_STATUS_DENIED, 0, "all are held"},
-		{0, take, "a", 1, quotapb.Status_STATUS_OK, 1, "a repeated take"},
-		{6 * limit.Second, renew, "a", 0, quotapb.Status_STATUS_OK, 1, "renewed"},
-		{6 * limit.Second, take, "c", 1, quotapb.Status_STATUS_OK, 1, "b ran out, a did not"},
-		{0, renew, "b", 0, quotapb.Status_STATUS_DENIED, 0, "what ran out"},
-		{0, release, "a", 0, quotapb.Status_STATUS_OK, 0, "released"},
-		{0, release, "a", 0, quotapb.Status_STATUS_OK, 0, "released twice"},
-		{0, take, "d", 3, quotapb.Status_STATUS_DENIED, 0, "more than there are"},
+		{0, take, "a", 0, quotav1.Status_STATUS_OK, 1, "a cost of 0 is one"},
+		{0, take, "b", 1, quotav1.Status_STATUS_OK, 1, "the second of two"},
+		{0, take, "c", 1, quotav1.Status_STATUS_DENIED, 0, "all are held"},
+		{0, take, "a", 1, quotav1.Status_STATUS_OK, 1, "a repeated take"},
+		{6 * limit.Second, renew, "a", 0, quotav1.Status_STATUS_OK, 1, "renewed"},
+		{6 * limit.Second, take, "c", 1, quotav1.Status_STATUS_OK, 1, "b ran out, a did not"},
+		{0, renew, "b", 0, quotav1.Status_STATUS_DENIED, 0, "what ran out"},
+		{0, release, "a", 0, quotav1.Status_STATUS_OK, 0, "released"},
+		{0, release, "a", 0, quotav1.Status_STATUS_OK, 0, "released twice"},
+		{0, take, "d", 3, quotav1.Status_STATUS_DENIED, 0, "more than there are"},
 	} {
 		r.advance(step.after)
 		g := call(step.op, step.id, step.cost)
 		if g.GetStatus() != step.status || g.GetGranted() != step.granted || g.GetLimit() != 2 || g.GetProtocol() != 1 || g.GetRulesVersion() == "" {
 			t.Fatalf("step %d (%s): %v", i, step.what, g)
 		}
-		if (g.GetGranted() > 0) != (g.GetTtlMs() == 10_000) || (g.GetStatus() == quotapb.Status_STATUS_DENIED) != (g.GetRetryAfterMs() > 0) {
+		if (g.GetGranted() > 0) != (g.GetTtlMs() == 10_000) || (g.GetStatus() == quotav1.Status_STATUS_DENIED) != (g.GetRetryAfterMs() > 0) {
 			t.Errorf("step %d (%s): times of %v", i, step.what, g)
 		}
 	}
@@ -86,29 +86,29 @@ func TestBadSlotCalls(t *testing.T) {
 	r := newRegion(t)
 	client := r.client()
 	for _, c := range []struct {
-		change func(*quotapb.SlotRequest)
+		change func(*quotav1.SlotRequest)
 		code   connect.Code
 		want   string
 	}{
-		{func(q *quotapb.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder supports 2"},
-		{func(q *quotapb.SlotRequest) { q.Rule = strings.Repeat("r", 131) }, connect.CodeInvalidArgument, "rule: 131 bytes"},
-		{func(q *quotapb.SlotRequest) { q.Rule = "page" }, connect.CodeInvalidArgument, `rule: "page" counts units, not slots`},
-		{func(q *quotapb.SlotRequest) { q.Key = make([]byte, 8193) }, connect.CodeInvalidArgument, "key: 8193 bytes"},
-		{func(q *quotapb.SlotRequest) { q.RequestId = nil }, connect.CodeInvalidArgument, "request_id: 0 bytes, must be 1 to 128"},
-		{func(q *quotapb.SlotRequest) { q.RequestId = make([]byte, 129) }, connect.CodeInvalidArgument, "request_id: 129 bytes"},
-		{func(q *quotapb.SlotRequest) { q.Op = 0 }, connect.CodeInvalidArgument, "op: 0, must be 1 (take)"},
-		{func(q *quotapb.SlotRequest) { q.Op = 4 }, connect.CodeInvalidArgument, "op: 4"},
-		{func(q *quotapb.SlotRequest) { q.Cost = 1 << 32 }, connect.CodeInvalidArgument, "cost: 4294967296"},
+		{func(q *quotav1.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder supports 2"},
+		{func(q *quotav1.SlotRequest) { q.Rule = strings.Repeat("r", 131) }, connect.CodeInvalidArgument, "rule: 131 bytes"},
+		{func(q *quotav1.SlotRequest) { q.Rule = "page" }, connect.CodeInvalidArgument, `rule: "page" counts units, not slots`},
+		{func(q *quotav1.SlotRequest) { q.Key = make([]byte, 8193) }, connect.CodeInvalidArgument, "key: 8193 bytes"},
+		{func(q *quotav1.SlotRequest) { q.RequestId = nil }, connect.CodeInvalidArgument, "request_id: 0 bytes, must be 1 to 128"},
+		{func(q *quotav1.SlotRequest) { q.RequestId = make([]byte, 129) }, connect.CodeInvalidArgument, "request_id: 129 bytes"},
+		{func(q *quotav1.SlotRequest) { q.Op = 0 }, connect.CodeInvalidArgument, "op: 0, must be 1 (take)"},
+		{func(q *quotav1.SlotRequest) { q.Op = 4 }, connect.CodeInvalidArgument, "op: 4"},
+		{func(q *quotav1.SlotRequest) { q.Cost = 1 << 32 }, connect.CodeInvalidArgument, "cost: 4294967296"},
 	} {
-		q := &quotapb.SlotRequest{Protocol: 1, Rule: "upload", RequestId: []byte("a"), Op: take}
+		q := &quotav1.SlotRequest{Protocol: 1, Rule: "upload", RequestId: []byte("a"), Op: take}
 		c.change(q)
 		_, err := client.Slot(t.Context(), connect.NewRequest(q))
 		if connect.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %v with %q", q, err, c.code, c.want)
 		}
 	}
-	out, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: "nosuch", RequestId: []byte("a"), Op: take}))
-	if err != nil || out.Msg.GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+	out, err := client.Slot(t.Context(), connect.NewRequest(&quotav1.SlotRequest{Protocol: 1, Rule: "nosuch", RequestId: []byte("a"), Op: take}))
+	if err != nil || out.Msg.GetStatus() != quotav1.Status_STATUS_UNKNOWN_RULE {
 		t.Errorf("an unknown rule: %v, %v", out, err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -29,7 +29,7 @@ func invented(n uint64) *wire.Request {
 // from sends a request from an address, over TLS with a certificate unless that is empty.
 func (r *region) from(addr, certificate string, q *wire.Request) (*wire.Response, string) {
 	r.t.Helper()
-	w := r.send(quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(q.Append(nil)), func(h *http.Request) {
+	w := r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(q.Append(nil)), func(h *http.Request) {
 		if h.RemoteAddr = addr; certificate != "" {
 			h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
 		}

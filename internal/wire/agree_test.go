@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -56,7 +56,7 @@ func TestAppendsToDst(t *testing.T) {
 			if string(got[:6]) != "before" {
 				t.Fatalf("key of %d bytes: dst became %q", size, got[:6])
 			}
-			var back quotapb.AcquireRequest
+			var back quotav1.AcquireRequest
 			if err := proto.Unmarshal(got[6:], &back); err != nil {
 				t.Fatalf("key of %d bytes: %v", size, err)
 			}
@@ -69,18 +69,18 @@ func TestAppendsToDst(t *testing.T) {
 
 // The numbers of statuses and outcomes are those of quota.proto.
 func TestNumbersMatch(t *testing.T) {
-	statuses := map[lease.Status]quotapb.Status{
-		0: quotapb.Status_STATUS_UNSPECIFIED, lease.OK: quotapb.Status_STATUS_OK, lease.Denied: quotapb.Status_STATUS_DENIED,
-		lease.Unavailable: quotapb.Status_STATUS_UNAVAILABLE, lease.UnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
+	statuses := map[lease.Status]quotav1.Status{
+		0: quotav1.Status_STATUS_UNSPECIFIED, lease.OK: quotav1.Status_STATUS_OK, lease.Denied: quotav1.Status_STATUS_DENIED,
+		lease.Unavailable: quotav1.Status_STATUS_UNAVAILABLE, lease.UnknownRule: quotav1.Status_STATUS_UNKNOWN_RULE,
 	}
 	for ours, theirs := range statuses {
-		if int32(ours) != int32(theirs) || len(statuses) != len(quotapb.Status_name) {
-			t.Errorf("status %v is %d here; quota.proto has %d", theirs, ours, len(quotapb.Status_name))
+		if int32(ours) != int32(theirs) || len(statuses) != len(quotav1.Status_name) {
+			t.Errorf("status %v is %d here; quota.proto has %d", theirs, ours, len(quotav1.Status_name))
 		}
 	}
-	for ours, theirs := range map[wire.Outcome]quotapb.Outcome{
-		wire.OutcomeAdmitted: quotapb.Outcome_OUTCOME_ADMITTED, wire.OutcomeDenied: quotapb.Outcome_OUTCOME_DENIED,
-		wire.OutcomeUnavailable: quotapb.Outcome_OUTCOME_UNAVAILABLE, wire.OutcomeWouldDeny: quotapb.Outcome_OUTCOME_WOULD_DENY,
+	for ours, theirs := range map[wire.Outcome]quotav1.Outcome{
+		wire.OutcomeAdmitted: quotav1.Outcome_OUTCOME_ADMITTED, wire.OutcomeDenied: quotav1.Outcome_OUTCOME_DENIED,
+		wire.OutcomeUnavailable: quotav1.Outcome_OUTCOME_UNAVAILABLE, wire.OutcomeWouldDeny: quotav1.Outcome_OUTCOME_WOULD_DENY,
 	} {
 		if int32(ours) != int32(theirs) {
 			t.Errorf("outcome %v is %d here", theirs, ours)

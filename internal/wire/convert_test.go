@@ -3,8 +3,8 @@ package wire_test
 import (
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -22,7 +22,7 @@ type (
 )
 
 func (m *asked) Decode(b []byte) error {
-	var pb quotapb.RulesRequest
+	var pb quotav1.RulesRequest
 	err := proto.Unmarshal(b, &pb)
 	m.RulesRequest = wire.RulesRequest{Protocol: pb.Protocol, HaveVersion: pb.HaveVersion, Pop: pb.Pop, ProtocolMax: pb.ProtocolMax, HaveSecret: pb.HaveSecret}
 	return err
@@ -46,11 +46,11 @@ type pair struct {
 }
 
 var pairs = []pair{
-	{"AcquireRequest", func() codec { return new(wire.Request) }, func() proto.Message { return new(quotapb.AcquireRequest) }},
-	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotapb.AcquireResponse) }},
-	{"RulesRequest", func() codec { return new(asked) }, func() proto.Message { return new(quotapb.RulesRequest) }},
-	{"RulesResponse", func() codec { return new(answered) }, func() proto.Message { return new(quotapb.RulesResponse) }},
-	{"ReportResponse", func() codec { return new(watch) }, func() proto.Message { return new(quotapb.ReportResponse) }},
+	{"AcquireRequest", func() codec { return new(wire.Request) }, func() proto.Message { return new(quotav1.AcquireRequest) }},
+	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotav1.AcquireResponse) }},
+	{"RulesRequest", func() codec { return new(asked) }, func() proto.Message { return new(quotav1.RulesRequest) }},
+	{"RulesResponse", func() codec { return new(answered) }, func() proto.Message { return new(quotav1.RulesResponse) }},
+	{"ReportResponse", func() codec { return new(watch) }, func() proto.Message { return new(quotav1.ReportResponse) }},
 }
 
 // generated is m as the generated type, field by field. It is written out by hand
@@ -62,26 +62,26 @@ func generated(m codec) proto.Message {
 	case *wire.Response:
 		return generatedResponse(m)
 	case *asked:
-		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
+		return &quotav1.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
 	case *answered:
-		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
+		return &quotav1.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
 	case *watch:
 		return generatedWatch(&m.ReportResponse)
 	}
 	panic("a message without a generated one")
 }
 
-func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
-	pb := &quotapb.AcquireRequest{
+func generatedRequest(m *wire.Request) *quotav1.AcquireRequest {
+	pb := &quotav1.AcquireRequest{
 		Protocol: m.Protocol, Holder: m.Holder, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
 		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
 	}
 	if s := m.Reserve; s != nil {
-		pb.Reserve = &quotapb.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
+		pb.Reserve = &quotav1.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
 	}
 	for _, w := range m.Wants {
-		pb.Wants = append(pb.Wants, &quotapb.Want{
+		pb.Wants = append(pb.Wants, &quotav1.Want{
 			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
 			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
 			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
@@ -92,28 +92,28 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 	return pb
 }
 
-func generatedSpans(spans []reserve.Span) (pb []*quotapb.ReserveSpan) {
+func generatedSpans(spans []reserve.Span) (pb []*quotav1.ReserveSpan) {
 	for _, s := range spans {
-		pb = append(pb, &quotapb.ReserveSpan{AfterUs: uint64(s.After), UntilUs: uint64(s.Until)})
+		pb = append(pb, &quotav1.ReserveSpan{AfterUs: uint64(s.After), UntilUs: uint64(s.Until)})
 	}
 	return pb
 }
 
-func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
-	pb := &quotapb.AcquireResponse{
+func generatedResponse(m *wire.Response) *quotav1.AcquireResponse {
+	pb := &quotav1.AcquireResponse{
 		Protocol: m.Protocol, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
 		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
 		SharePerMille: m.SharePerMille, Secret: m.Secret, WatchMs: m.WatchMs,
 	}
 	if p := m.Reserve; p != nil {
-		pb.Reserve = &quotapb.ReserveReply{
+		pb.Reserve = &quotav1.ReserveReply{
 			AtUs: uint64(p.At), ShareNo: p.Share.No, SharePart: uint32(p.Share.Part), ShareSinceUs: uint64(p.Share.Since),
 			UntilUs: uint64(p.Until), Used: generatedSpans(p.Used),
 		}
 	}
 	for _, g := range m.Grants {
-		pb.Grants = append(pb.Grants, &quotapb.Grant{
-			Status: quotapb.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
+		pb.Grants = append(pb.Grants, &quotav1.Grant{
+			Status: quotav1.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
 			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
 			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed, Override: g.Name,
 		})
@@ -133,17 +133,17 @@ func generatedTime(d lease.Millis) uint64 {
 // plain is m as package wire reads it: a value of an enum that is unknown is none, and a time so long
 // that it never comes has one value.
 func plain(m proto.Message) proto.Message {
-	if m, ok := m.(*quotapb.ReportResponse); ok && m.Tap != nil {
-		if _, known := quotapb.Outcome_name[int32(m.Tap.Outcome)]; !known {
+	if m, ok := m.(*quotav1.ReportResponse); ok && m.Tap != nil {
+		if _, known := quotav1.Outcome_name[int32(m.Tap.Outcome)]; !known {
 			m.Tap.Outcome = 0
 		}
 	}
-	response, ok := m.(*quotapb.AcquireResponse)
+	response, ok := m.(*quotav1.AcquireResponse)
 	if !ok {
 		return m
 	}
 	for _, g := range response.Grants {
-		if _, known := quotapb.Status_name[int32(g.Status)]; !known {
+		if _, known := quotav1.Status_name[int32(g.Status)]; !known {
 			g.Status = 0
 		}
 		for _, ms := range []*uint64{&g.RetryAfterMs, &g.ResetMs} {

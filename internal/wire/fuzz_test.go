@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -27,7 +27,7 @@ func laxer(m any, want proto.Message, theirs error) (explains bool) {
 	if !ours {
 		return false
 	}
-	if r, ok := want.(*quotapb.AcquireRequest); ok && len(r.TraceParent) > wire.MaxTraceParents {
+	if r, ok := want.(*quotav1.AcquireRequest); ok && len(r.TraceParent) > wire.MaxTraceParents {
 		r.TraceParent = r.TraceParent[:wire.MaxTraceParents]
 	}
 	return theirs != nil && strings.Contains(theirs.Error(), "UTF-8")

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -61,7 +61,7 @@ func TestRejects(t *testing.T) {
 			if malformed.Message != "AcquireRequest" || malformed.Offset != c.offset || !strings.Contains(malformed.Reason, c.reason) {
 				t.Errorf("rejected with %q, want byte %d and %q", err, c.offset, c.reason)
 			}
-			theirs := proto.Unmarshal(c.input, new(quotapb.AcquireRequest))
+			theirs := proto.Unmarshal(c.input, new(quotav1.AcquireRequest))
 			if (theirs == nil) != c.alone {
 				t.Errorf("the generated code answered %v", theirs)
 			}

@@ -1,6 +1,6 @@
 package wire
 
-// ReportRequest is a ReportRequest of a PoP, which shows one member: itself. Package quotapb reads it.
+// ReportRequest is a ReportRequest of a PoP, which shows one member: itself. Package quotav1 reads it.
 type ReportRequest struct {
 	Protocol    uint32
 	ProtocolMax uint32
@@ -173,7 +173,7 @@ func (d *Decision) append(dst []byte) []byte {
 	return appendUint(dst, 7, d.AgeMs)
 }
 
-// ReportResponse is a ReportResponse. Package quotapb writes it.
+// ReportResponse is a ReportResponse. Package quotav1 writes it.
 type ReportResponse struct {
 	Protocol uint32
 	WatchMs  uint32

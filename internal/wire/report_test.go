@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -18,45 +18,45 @@ func (w *watch) Append(dst []byte) []byte {
 	return appendGenerated(dst, generatedWatch(&w.ReportResponse))
 }
 
-func generatedWatch(m *wire.ReportResponse) *quotapb.ReportResponse {
-	pb := &quotapb.ReportResponse{Protocol: m.Protocol, WatchMs: m.WatchMs}
+func generatedWatch(m *wire.ReportResponse) *quotav1.ReportResponse {
+	pb := &quotav1.ReportResponse{Protocol: m.Protocol, WatchMs: m.WatchMs}
 	if t := m.Tap; t != nil {
-		pb.Tap = &quotapb.Tap{Rule: t.Rule, Key: t.Key, Outcome: quotapb.Outcome(t.Outcome), PerSecond: t.PerSecond}
+		pb.Tap = &quotav1.Tap{Rule: t.Rule, Key: t.Key, Outcome: quotav1.Outcome(t.Outcome), PerSecond: t.PerSecond}
 	}
 	return pb
 }
 
-func generatedReport(m *wire.ReportRequest) *quotapb.ReportRequest {
+func generatedReport(m *wire.ReportRequest) *quotav1.ReportRequest {
 	x := &m.Member
-	pb := &quotapb.ReportRequest{
+	pb := &quotav1.ReportRequest{
 		Protocol: m.Protocol, ProtocolMax: m.ProtocolMax, Holder: m.Holder, Worker: m.Worker, Pop: m.Pop, Region: m.Region, KeysMs: m.KeysMs,
 		Keys: generatedRates(m.Keys), Denied: generatedRates(m.Denied),
-		Members: []*quotapb.Member{{
+		Members: []*quotav1.Member{{
 			Version: x.Version, RulesVersion: x.RulesVersion, RulesRevision: x.RulesRevision, RulesAgeMs: x.RulesAgeMs, AgeMs: x.AgeMs,
 			DegradedMs: x.DegradedMs, Keys: x.Keys, Places: x.Places, Error: x.Error, ErrorAgeMs: x.ErrorAgeMs, ReservePerMille: x.ReservePerMille,
 		}},
 	}
 	for _, u := range m.Rules {
-		pb.Rules = append(pb.Rules, &quotapb.RuleUse{
+		pb.Rules = append(pb.Rules, &quotav1.RuleUse{
 			Rule: u.Rule, Matched: u.Matched, NoKey: u.NoKey, Admitted: u.Admitted, Denied: u.Denied, ShadowDenied: u.ShadowDenied,
 			AdmittedRate: u.AdmittedRate, DeniedRate: u.DeniedRate, Fallback: u.Fallback, Shed: u.Shed, ShadowAdmitted: u.ShadowAdmitted,
 		})
 	}
 	for _, k := range m.Trials {
-		pb.Trials = append(pb.Trials, &quotapb.TrialKeys{Rule: k.Rule, Registers: k.Registers})
+		pb.Trials = append(pb.Trials, &quotav1.TrialKeys{Rule: k.Rule, Registers: k.Registers})
 	}
 	for _, d := range m.Decisions {
-		pb.Decisions = append(pb.Decisions, &quotapb.Decision{
-			Rule: d.Rule, Override: d.Override, Key: d.Key, Outcome: quotapb.Outcome(d.Outcome),
+		pb.Decisions = append(pb.Decisions, &quotav1.Decision{
+			Rule: d.Rule, Override: d.Override, Key: d.Key, Outcome: quotav1.Outcome(d.Outcome),
 			Remaining: d.Remaining, RetryAfterMs: d.RetryAfterMs, AgeMs: d.AgeMs,
 		})
 	}
 	return pb
 }
 
-func generatedRates(rates []wire.KeyRate) (pb []*quotapb.KeyRate) {
+func generatedRates(rates []wire.KeyRate) (pb []*quotav1.KeyRate) {
 	for _, k := range rates {
-		pb = append(pb, &quotapb.KeyRate{Rule: k.Rule, Override: k.Override, Key: k.Key, Count: k.Count, Over: k.Over})
+		pb = append(pb, &quotav1.KeyRate{Rule: k.Rule, Override: k.Override, Key: k.Key, Count: k.Count, Over: k.Over})
 	}
 	return pb
 }
@@ -65,7 +65,7 @@ func generatedRates(rates []wire.KeyRate) (pb []*quotapb.KeyRate) {
 func TestReportAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := rapid.Make[wire.ReportRequest]().Draw(t, "report")
-		encoded, want, got := sent.Encode(), generatedReport(&sent), new(quotapb.ReportRequest)
+		encoded, want, got := sent.Encode(), generatedReport(&sent), new(quotav1.ReportRequest)
 		if err := proto.Unmarshal(encoded, got); err != nil {
 			t.Fatalf("the generated code rejected what wire wrote: %v", err)
 		}
@@ -82,7 +82,7 @@ func TestReportFits(t *testing.T) {
 	for range 4000 {
 		m.Rules = append(m.Rules, wire.RuleUse{Rule: long, Matched: 7})
 	}
-	encoded, got := m.Encode(), new(quotapb.ReportRequest)
+	encoded, got := m.Encode(), new(quotav1.ReportRequest)
 	if err := proto.Unmarshal(encoded, got); err != nil {
 		t.Fatal(err)
 	}

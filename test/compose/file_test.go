@@ -116,7 +116,7 @@ func (s service) faults(all map[string]service) (faults []string) {
 
 // The images are built from all that the programs are made of.
 func TestDockerignore(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./regional", "./global", "./test/certs", "./wasmfilter/native")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./cmd/weir-regional", "./cmd/weir-global", "./test/certs", "./wasmfilter/native")
 	cmd.Dir = proc.Root(t)
 	packages := fatal.Get(cmd.Output())(t)
 	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore")))(t)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 

@@ -24,7 +24,7 @@ func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := proc.Root(t)
 	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
-	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
+	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
 		found := fatal.Get(filepath.Glob(filepath.Join(root, pattern)))(t)
 		for _, path := range found {
 			rel := fatal.Get(filepath.Rel(root, path))(t)
@@ -59,7 +59,9 @@ func TestDocuments(t *testing.T) {
 		Metrics:      metrics(t),
 		Blocks:       blocks(t),
 		YAML:         checkAdminYAML(t),
-		Printed:      func(d *Document) bool { return slices.Contains([]string{frontPage, tutorial, slotsPage}, d.Path) }, // TestTutorial and TestSlotsPage compare it
+		Printed: func(d *Document) bool {
+			return slices.Contains([]string{frontPage, tutorial, slotsPage, protocolPage}, d.Path)
+		}, // TestTutorial and TestProtocolPages compare it
 		Shell: func(d *Document, command string) error {
 			switch {
 			case ran[d.Path] != "", d.Path == "docs/install.md" && slices.Contains(installed, command),
@@ -102,7 +104,7 @@ const tutorial = "docs/tutorial.md"
 
 // ran are documents whose commands a test runs, with that test.
 var ran = map[string]string{
-	frontPage: "TestTutorial of test/e2e", tutorial: "TestTutorial of test/e2e", slotsPage: "TestSlotsPage", "docs/access-log.md": "TestAccessLogPage of test/e2e",
+	frontPage: "TestTutorial of test/e2e", tutorial: "TestTutorial of test/e2e", slotsPage: "TestProtocolPages", protocolPage: "TestProtocolPages", "docs/access-log.md": "TestAccessLogPage of test/e2e",
 	"docs/replay.md": "TestReplayDocument of cmd/weir", "docs/bootstrap.md": "TestFilesInConsul of internal/bootstrap",
 	"docs/home-region.md": "TestCompose of test/compose",
 }

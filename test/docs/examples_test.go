@@ -13,9 +13,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/api/admin/client"
 	"github.com/weirlimit/weir/internal/accesslog"
 	"github.com/weirlimit/weir/internal/admin/access"
-	"github.com/weirlimit/weir/internal/admin/client"
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"

@@ -50,7 +50,7 @@ func metrics(t *testing.T) map[string][]string {
 func declaredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, dir := range []string{"internal", "regional", "global"} {
+	for _, dir := range []string{"internal", "cmd"} {
 		eachFile(t, dir, func(path, text string) {
 			if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return

@@ -17,7 +17,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -112,7 +112,7 @@ func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) 
 		{`{"rules": [`, "rules of the region"},
 	} {
 		bad := spoiler(func(procedure string, answer *httptest.ResponseRecorder) {
-			var m quotapb.RulesResponse
+			var m quotav1.RulesResponse
 			if procedure != "Rules" || proto.Unmarshal(answer.Body.Bytes(), &m) != nil {
 				return
 			}

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/cgroup"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -144,7 +144,7 @@ func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request
 			Want: lease.Want{Need: 1, Waiting: 1, Want: 1},
 		})
 	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addr+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addr+quotav1connect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,11 @@ var planted = map[string]string{
 	"internal/service":            `_ "github.com/redis/go-redis/v9"; _ "go.opentelemetry.io/otel/trace"`,
 	"internal/redis/redisstore":   `_ "github.com/redis/go-redis/v9"`,
 	"internal/bootstrap":          ``,
-	"internal/ruleset/rulefile":   `_ "MODULE/regional/config"`,
+	"internal/ruleset/rulefile":   `_ "MODULE/cmd/weir-regional/config"`,
 	"internal/ruleset/ruletests":  `_ "MODULE/wasmfilter/filter"`,
 	"internal/daemon":             `_ "MODULE/internal/redis/redisstore"`,
-	"regional/config":             `_ "MODULE/internal/limit"`,
-	"global/config":               `_ "MODULE/internal/redis/redisstore"; _ "MODULE/internal/daemon"; _ "MODULE/internal/bootstrap"; _ "testing"`,
+	"cmd/weir-regional/config":    `_ "MODULE/internal/limit"`,
+	"cmd/weir-global/config":      `_ "MODULE/internal/redis/redisstore"; _ "MODULE/internal/daemon"; _ "MODULE/internal/bootstrap"; _ "testing"`,
 	"wasmfilter/filter":           `_ "MODULE/internal/rule"; _ "github.com/proxy-wasm/proxy-wasm-go-sdk/proxywasm"`,
 	"test/kit":                    `_ "MODULE/internal/service"; _ "github.com/redis/go-redis/v9"`,
 	"cmd/weir":                    `_ "MODULE/test/kit"`,
@@ -35,9 +35,9 @@ var planted = map[string]string{
 // complaints are those about what is planted, as they begin.
 var complaints = []string{
 	"cmd/weir needs test/kit: what is built into programs does without",
-	"global/config imports internal/redis/redisstore: a program has the parts of a tier through internal/daemon",
-	"global/config needs internal/bootstrap: weir admin bootstrap is in no tier",
-	"global/config needs testing: what is built into programs does without",
+	"cmd/weir-global/config imports internal/redis/redisstore: a program has the parts of a tier through internal/daemon",
+	"cmd/weir-global/config needs internal/bootstrap: weir admin bootstrap is in no tier",
+	"cmd/weir-global/config needs testing: what is built into programs does without",
 	"internal/engine needs net/http: a contract knows no transport",
 	"internal/engine/memory needs internal/service: a contract knows no transport",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",
@@ -47,7 +47,7 @@ var complaints = []string{
 	"internal/limit/ticker_plan9.go:1 imports time with a dot",
 	"internal/limit/ticker_plan9.go:4 starts a goroutine",
 	"internal/rule needs fmt: it makes the filter large",
-	"internal/ruleset/rulefile imports regional/config: programs are apart",
+	"internal/ruleset/rulefile imports cmd/weir-regional/config: programs are apart",
 	"internal/service imports github.com/redis/go-redis/v9: only internal/redis may",
 }
 

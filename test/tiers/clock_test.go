@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -106,7 +106,7 @@ func (g *grants) ask(t *testing.T, r *replica, key string, done <-chan struct{})
 		if n > 0 {
 			g.at = append(g.at, time.Now())
 		}
-		if err != nil || status != quotapb.Status_STATUS_OK && status != quotapb.Status_STATUS_DENIED || took > clockBudget {
+		if err != nil || status != quotav1.Status_STATUS_OK && status != quotav1.Status_STATUS_DENIED || took > clockBudget {
 			g.failed++
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -46,11 +46,11 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 }
 
 // askAll asks for so many units of each key in one call, which may take its time.
-func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotapb.Grant {
+func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotav1.Grant {
 	t.Helper()
-	var wants []*quotapb.Want
+	var wants []*quotav1.Want
 	for _, key := range keys {
-		wants = append(wants, &quotapb.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
+		wants = append(wants, &quotav1.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
 	}
 	h.budget = 2 * time.Second
 	return fatal.Get(h.call(t.Context(), wants...))(t)

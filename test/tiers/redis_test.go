@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -55,7 +55,7 @@ func TestRedisRestarts(t *testing.T) {
 	}
 	h.budget = time.Second // for a busy machine
 	for i := range 100 {
-		if status, granted, _, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i)); status != quotapb.Status_STATUS_UNAVAILABLE || granted != 0 {
+		if status, granted, _, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i)); status != quotav1.Status_STATUS_UNAVAILABLE || granted != 0 {
 			t.Fatalf("a new key without Redis: %v, %d units, %v; want unavailable", status, granted, err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRedisRestarts(t *testing.T) {
 	restartAll(c)
 	proc.Eventually(t, 20*time.Second, "keys are decided again", func() bool {
 		status, _, _, err := h.ask(t.Context(), "exact", fmt.Sprint("again-", time.Now().UnixNano()))
-		return err == nil && status == quotapb.Status_STATUS_OK
+		return err == nil && status == quotav1.Status_STATUS_OK
 	})
 	proc.Eventually(t, 20*time.Second, "a limit holds again", func() bool {
 		return r.take("exact", fmt.Sprint("after-", time.Now().UnixNano()), 2*sharedLimit) == sharedLimit

@@ -13,8 +13,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -49,14 +49,14 @@ func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
 // holder asks a replica for units, one call after the other.
 type holder struct {
 	of     *replica
-	client quotapbconnect.QuotaServiceClient
+	client quotav1connect.QuotaServiceClient
 	id     []byte
 	seq    uint64
 	budget time.Duration
 }
 
 func (r *replica) newHolder() *holder {
-	h := &holder{of: r, client: quotapbconnect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16), budget: callBudget}
+	h := &holder{of: r, client: quotav1connect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16), budget: callBudget}
 	_, _ = rand.Read(h.id) // never fails
 	return h
 }
@@ -66,9 +66,9 @@ func (r *replica) newHolder() *holder {
 const callBudget = 100 * time.Millisecond
 
 // ask asks for one unit of a key. granted is 0 or 1; took is how long it took.
-func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Status, granted uint64, took time.Duration, err error) {
+func (h *holder) ask(ctx context.Context, rule, key string) (status quotav1.Status, granted uint64, took time.Duration, err error) {
 	begin := time.Now()
-	grants, err := h.call(ctx, &quotapb.Want{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1})
+	grants, err := h.call(ctx, &quotav1.Want{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1})
 	took = time.Since(begin)
 	if err != nil {
 		return 0, 0, took, err
@@ -77,9 +77,9 @@ func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Stat
 }
 
 // call makes a call with these wants.
-func (h *holder) call(ctx context.Context, wants ...*quotapb.Want) ([]*quotapb.Grant, error) {
+func (h *holder) call(ctx context.Context, wants ...*quotav1.Want) ([]*quotav1.Grant, error) {
 	h.seq++
-	req := connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq, Wants: wants})
+	req := connect.NewRequest(&quotav1.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq, Wants: wants})
 	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(h.budget.Milliseconds(), 10))
 	resp, err := h.client.Acquire(ctx, req)
 	if err != nil {
@@ -96,9 +96,9 @@ func (r *replica) take(rule, key string, most int) (granted int) {
 		status, n, _, _ := h.ask(r.t.Context(), rule, key)
 		granted += int(n)
 		switch status {
-		case quotapb.Status_STATUS_DENIED:
+		case quotav1.Status_STATUS_DENIED:
 			return granted
-		case quotapb.Status_STATUS_OK:
+		case quotav1.Status_STATUS_OK:
 			decided = time.Now()
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/quotapb"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -120,7 +120,7 @@ func (s *split) await(side *replica, key string, decides bool) {
 	h := side.newHolder()
 	proc.Eventually(s.t, time.Minute, fmt.Sprintf("%s decides on %s: %v", side.Name, key, decides), func() bool {
 		status, _, _, err := h.ask(s.t.Context(), "roomy", key)
-		return (err == nil && status == quotapb.Status_STATUS_OK) == decides
+		return (err == nil && status == quotav1.Status_STATUS_OK) == decides
 	})
 }
 

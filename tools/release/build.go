@@ -31,7 +31,7 @@ var wasm = platform{"wasip1", "wasm", []string{filter}}
 
 // packages are those of the programs.
 var packages = map[string]string{
-	"weir": "./cmd/weir", "weir-regional": "./regional", "weir-global": "./global", filter: "./wasmfilter", native: "./wasmfilter/native",
+	"weir": "./cmd/weir", "weir-regional": "./cmd/weir-regional", "weir-global": "./cmd/weir-global", filter: "./wasmfilter", native: "./wasmfilter/native",
 }
 
 // targets are what Zig builds the native module for, by architecture: the oldest glibc that both have.

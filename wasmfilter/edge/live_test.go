@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
@@ -18,8 +18,8 @@ import (
 )
 
 // watched has somebody watch, as the answers to reports say: with a tap, unless that is nil.
-func (w *world) watched(tap *quotapb.Tap) {
-	w.region.watch, w.region.shows = 5000, &quotapb.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Tap: tap}
+func (w *world) watched(tap *quotav1.Tap) {
+	w.region.watch, w.region.shows = 5000, &quotav1.ReportResponse{Protocol: wire.Protocol, WatchMs: 5000, Tap: tap}
 }
 
 // reports are those that have come since the last call.
@@ -72,7 +72,7 @@ const shownRules = `{"rules":[
 func TestWatch(t *testing.T) {
 	w := newWorld(t, 2, shownRules)
 	expect := w.expectReports
-	over := &quotapb.ReportResponse{Protocol: wire.Protocol}
+	over := &quotav1.ReportResponse{Protocol: wire.Protocol}
 	w.admit(0, "/v1/a", "ann")
 	expect("nobody watches", 60_000, 1, 1)
 	w.watched(nil)
@@ -145,7 +145,7 @@ func TestShowsWhatWasDecided(t *testing.T) {
 	w.passes(1000)
 	rates, uses := map[string]uint64{}, map[string][3]uint64{}
 	for _, r := range w.last() {
-		for of, list := range map[string][]*quotapb.KeyRate{"": r.Keys, "rejected ": r.Denied} {
+		for of, list := range map[string][]*quotav1.KeyRate{"": r.Keys, "rejected ": r.Denied} {
 			for _, k := range list {
 				if k.Rule == "user" {
 					rates[fmt.Sprintf("%s%s %s", of, k.Override, k.Key)] += k.Count
@@ -170,15 +170,15 @@ func TestShowsWhatWasDecided(t *testing.T) {
 // A tap shows the decisions that it asks for, and of many those that chance picks, no more than it may have.
 func TestTap(t *testing.T) {
 	for _, c := range []struct {
-		tap  *quotapb.Tap
+		tap  *quotav1.Tap
 		want map[string]bool // rule/override key outcome, of which each must be there, and nothing else
 	}{
-		{&quotapb.Tap{Rule: "user"}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true, "user/gold gold 1": true}},
-		{&quotapb.Tap{Rule: "use"}, nil},
-		{&quotapb.Tap{Rule: "user", Key: []byte("ann")}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true}},
-		{&quotapb.Tap{Key: []byte("ann"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, map[string]bool{"user/ ann 2": true}},
-		{&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_WOULD_DENY}, map[string]bool{"trial/ ann 4": true, "trial/ gold 4": true}},
-		{&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE}, nil},
+		{&quotav1.Tap{Rule: "user"}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true, "user/gold gold 1": true}},
+		{&quotav1.Tap{Rule: "use"}, nil},
+		{&quotav1.Tap{Rule: "user", Key: []byte("ann")}, map[string]bool{"user/ ann 1": true, "user/ ann 2": true}},
+		{&quotav1.Tap{Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_DENIED}, map[string]bool{"user/ ann 2": true}},
+		{&quotav1.Tap{Outcome: quotav1.Outcome_OUTCOME_WOULD_DENY}, map[string]bool{"trial/ ann 4": true, "trial/ gold 4": true}},
+		{&quotav1.Tap{Outcome: quotav1.Outcome_OUTCOME_UNAVAILABLE}, nil},
 	} {
 		w := newWorld(t, 1, shownRules)
 		c.tap.PerSecond = 1000
@@ -196,7 +196,7 @@ func TestTap(t *testing.T) {
 		for _, r := range w.reports() {
 			for _, d := range r.Decisions {
 				seen[fmt.Sprintf("%s/%s %s %d", d.Rule, d.Override, d.Key, d.Outcome)] = true
-				if denied := d.Outcome == quotapb.Outcome_OUTCOME_DENIED; d.AgeMs > 1200 || denied && (d.RetryAfterMs == 0 || d.Remaining > 0) || d.Outcome == quotapb.Outcome_OUTCOME_ADMITTED && d.RetryAfterMs > 0 {
+				if denied := d.Outcome == quotav1.Outcome_OUTCOME_DENIED; d.AgeMs > 1200 || denied && (d.RetryAfterMs == 0 || d.Remaining > 0) || d.Outcome == quotav1.Outcome_OUTCOME_ADMITTED && d.RetryAfterMs > 0 {
 					t.Errorf("%+v", d)
 				}
 			}
@@ -210,7 +210,7 @@ func TestTap(t *testing.T) {
 // Of 2,000 decisions a second a tap of 100 shows 100, of the whole second, and every key as often as it came.
 func TestTapSamples(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(shownRules, "20/1h", "1000000/1h", 1))
-	w.watched(&quotapb.Tap{Rule: "user", PerSecond: 100})
+	w.watched(&quotav1.Tap{Rule: "user", PerSecond: 100})
 	w.admit(0, "/v1/a", "warm")
 	w.passes(200)
 	w.reports()
@@ -247,7 +247,7 @@ func TestTapSamples(t *testing.T) {
 // What is admitted while the region does not answer shows as such, and the member as degraded.
 func TestShowsFailures(t *testing.T) {
 	w := newWorld(t, 1, shownRules)
-	w.watched(&quotapb.Tap{Outcome: quotapb.Outcome_OUTCOME_UNAVAILABLE, PerSecond: 10})
+	w.watched(&quotav1.Tap{Outcome: quotav1.Outcome_OUTCOME_UNAVAILABLE, PerSecond: 10})
 	w.admit(0, "/v1/a", "ann")
 	w.passes(1200)
 	w.reports()
@@ -300,7 +300,7 @@ func TestMember(t *testing.T) {
 			t.Errorf("%d keys in %d places", m.Keys, m.Places)
 		}
 		m.Keys, m.Places, m.AgeMs, m.RulesAgeMs = 0, 0, m.AgeMs/10_000, m.RulesAgeMs/10_000
-		want := &quotapb.Member{Version: "1.2", RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250}
+		want := &quotav1.Member{Version: "1.2", RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250}
 		if !proto.Equal(m, want) || string(r.Holder) != string(x.pop.Holder[:]) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != x.pop.Number || len(r.Decisions) > 0 {
 			t.Errorf("%+v, want %+v", r, want)
 		}
@@ -318,7 +318,7 @@ func TestHideKeys(t *testing.T) {
 		{"name":"closed","key":[{"header":"x-user"}],"limit":"30/1h","algorithm":"fixed_window","hide_keys":true},
 		{"name":"hashed","key":[{"header":"x-user"}],"hash":true,"limit":"30/1h","algorithm":"fixed_window","on_failure":"allow"}]}`
 	w := newWorld(t, 1, rules)
-	w.watched(&quotapb.Tap{PerSecond: 1000})
+	w.watched(&quotav1.Tap{PerSecond: 1000})
 	shows := func() (seen string) {
 		names := map[string]bool{}
 		for _, r := range w.reports() {
@@ -366,7 +366,7 @@ func TestReportFits(t *testing.T) {
 		rules = append(rules, fmt.Sprintf(`{"name":"%s@%s@%s","match":{"path":"/%d"},"key":[{"header":"x-user"}],"limit":"1000000/1h","scope":"pop"}`, name[66:], strings.Repeat("s", 32), strings.Repeat("t", 32), i%150))
 	}
 	w := newWorld(t, 1, `{"rules":[`+strings.Join(rules, ",")+`]}`)
-	w.watched(&quotapb.Tap{PerSecond: 1000})
+	w.watched(&quotav1.Tap{PerSecond: 1000})
 	w.region.watch = 60_000
 	w.passes(10_000)
 	w.region.reports = nil

@@ -10,13 +10,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
@@ -41,7 +41,7 @@ type region struct {
 	share   uint32                  // of limits of scope global, in thousandths
 	fails   lease.Status            // what it answers to wants; 0: it decides
 	watch   uint32                  // watch_ms of its answers, but for those to reports
-	shows   *quotapb.ReportResponse // the answer to a report; nil: nobody watches
+	shows   *quotav1.ReportResponse // the answer to a report; nil: nobody watches
 	reports []shown
 	lost    bool // reports are, while nobody watches
 }
@@ -49,7 +49,7 @@ type region struct {
 // shown is a report, and when it came.
 type shown struct {
 	at limit.Micros
-	*quotapb.ReportRequest
+	*quotav1.ReportRequest
 }
 
 func newRegion(t tester, set *rule.Set) *region {
@@ -120,7 +120,7 @@ func (g *region) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.
 func (g *region) WatchMs() uint32 { return g.watch }
 
 // Take takes a report; one that a region would reject, or that comes too soon, fails the test.
-func (g *region) Take(from any, r *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (g *region) Take(from any, r *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	if _, err := live.New(live.Config{}).Take(from, r); err != nil || len(r.Members) != 1 {
 		g.t.Fatalf("report: %v, %d members", err, len(r.Members))
 	}
@@ -130,7 +130,7 @@ func (g *region) Take(from any, r *quotapb.ReportRequest) (*quotapb.ReportRespon
 		}
 	}
 	g.reports = append(g.reports, shown{g.wall, r})
-	return cmp.Or(g.shows, new(quotapb.ReportResponse)), nil
+	return cmp.Or(g.shows, new(quotav1.ReportResponse)), nil
 }
 
 // counter is the counter of a key at a time of day.

@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
@@ -283,7 +283,7 @@ func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
 		if header(c.headers, ":path") == uplink.RulesPath {
-			c.answer, _ = proto.Marshal(&quotapb.RulesResponse{Protocol: 1, RulesVersion: "same"})
+			c.answer, _ = proto.Marshal(&quotav1.RulesResponse{Protocol: 1, RulesVersion: "same"})
 			return
 		}
 		var q wire.Request

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
@@ -19,13 +19,13 @@ import (
 type viewer struct {
 	t       *testing.T
 	grants  func(*httpCall)
-	answer  *quotapb.ReportResponse
+	answer  *quotav1.ReportResponse
 	fails   func(*httpCall) // reports; nil: they are answered
-	reports []*quotapb.ReportRequest
+	reports []*quotav1.ReportRequest
 }
 
 func watching(t *testing.T) *viewer {
-	return &viewer{t: t, grants: grantOf(50), answer: &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: &quotapb.Tap{PerSecond: 1}}}
+	return &viewer{t: t, grants: grantOf(50), answer: &quotav1.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: &quotav1.Tap{PerSecond: 1}}}
 }
 
 func (v *viewer) serve(c *httpCall) {
@@ -34,7 +34,7 @@ func (v *viewer) serve(c *httpCall) {
 		v.tells(c)
 		return
 	}
-	m := new(quotapb.ReportRequest)
+	m := new(quotav1.ReportRequest)
 	if err := proto.Unmarshal(c.body, m); err != nil || c.timeout != 1000 || header(c.headers, "connect-timeout-ms") != "1000" {
 		v.t.Errorf("report: %v, timeout %d", err, c.timeout)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -92,7 +92,7 @@ func answerAll(calls io.Reader, answers io.Writer) {
 
 func answerTo(rules bool, body []byte) []byte {
 	if rules {
-		b, _ := proto.Marshal(&quotapb.RulesResponse{Protocol: 1, RulesVersion: "same"}) // it never fails
+		b, _ := proto.Marshal(&quotav1.RulesResponse{Protocol: 1, RulesVersion: "same"}) // it never fails
 		return b
 	}
 	var q wire.Request

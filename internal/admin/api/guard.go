@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/repeat"
 )

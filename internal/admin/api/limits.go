@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/limit"
 )
 

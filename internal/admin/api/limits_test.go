@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
 // One caller gets its burst and then its rate, and no other caller waits for it.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 )
 
 func (a *API) addWhoami() {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 )
 

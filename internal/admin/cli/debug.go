@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/weirlimit/weir/internal/admin/client"
+	"github.com/weirlimit/weir/api/admin/client"
 )
 
 // Debug has the flags of the command that writes an archive for whoever looks into a problem.

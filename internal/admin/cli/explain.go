@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/accesslog"
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
@@ -141,12 +141,12 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 		return err
 	}
 	to.InForce.Version = doc.Set.Version
-	all, err := q.Verdicts(doc.Set, nil, "", limit.Micros(time.Now().UnixMicro()))
+	all, err := explain.Request(q, doc.Set, nil, "", limit.Micros(time.Now().UnixMicro()))
 	if err != nil {
 		return err
 	}
 	for i := range all {
-		one := v1.Explain(&all[i])
+		one := all[i].Answer()
 		if hit := all[i].Hit; hit != nil && hit.NoSecret {
 			one.Counted, one.Problem = "", "the key is hashed under a secret, which is not here"
 		}

@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 )
 
 // The first sentences say what becomes of a request, why, and which rules were not checked.

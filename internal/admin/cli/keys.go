@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 )
 
 // counted names counters.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 )
 
 // arguments are what fields of calls are called on the command line; other fields are flags of the same name.

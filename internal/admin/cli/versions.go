@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"

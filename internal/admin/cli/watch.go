@@ -15,8 +15,8 @@ import (
 
 	"github.com/fatih/color"
 
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 )
 
 // Top has the flags of the command that shows what comes most.

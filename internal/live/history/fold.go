@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
-	"github.com/weirlimit/weir/internal/quotapb"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 type Report struct {
 	ID string // names the holder, or its worker
 	At int64  // when it came
-	*quotapb.ReportRequest
+	*quotav1.ReportRequest
 }
 
 // holders are what holders reported last. The fields are saved.
@@ -51,7 +51,7 @@ type holder struct {
 // totals are numbers of requests, by kind.
 type totals [kinds]uint64
 
-func totalsOf(u *quotapb.RuleUse) totals {
+func totalsOf(u *quotav1.RuleUse) totals {
 	return totals{
 		admitted: u.Admitted, denied: u.Denied, shadowDenied: u.ShadowDenied, fallback: u.Fallback, shed: u.Shed,
 		shadowAdmitted: u.ShadowAdmitted,
@@ -134,7 +134,7 @@ func (h *History) fold(r Report, before map[string]*holder) {
 }
 
 // addKeys adds keys that came at these rates for so many ms.
-func addKeys(all map[Key]Count, rates []*quotapb.KeyRate, ms uint64) {
+func addKeys(all map[Key]Count, rates []*quotav1.KeyRate, ms uint64) {
 	for _, r := range rates {
 		k := Key{r.Rule, r.Override, string(r.Key)}
 		was := all[k]
@@ -178,7 +178,7 @@ func compareKeys(all map[Key]Count, a, b Key) int {
 }
 
 // addTrial adds keys that a rule on trial would have rejected.
-func (c *chunk) addTrial(t *quotapb.TrialKeys) {
+func (c *chunk) addTrial(t *quotav1.TrialKeys) {
 	var keys distinct.Keys
 	had := c.Trials[t.Rule]
 	if had == nil && len(c.Trials) >= maxTrials || !keys.Merge(t.Registers) {

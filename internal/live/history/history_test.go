@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -24,11 +24,11 @@ type pop struct {
 }
 
 func (p *pop) report(at int64) Report {
-	use := &quotapb.RuleUse{
+	use := &quotav1.RuleUse{
 		Rule: "api", Admitted: p.use.Admitted, Denied: p.use.Denied, ShadowDenied: p.use.ShadowDenied, Fallback: p.use.Fallback, Shed: p.use.Shed,
 		ShadowAdmitted: p.use.ShadowAdmitted,
 	}
-	return Report{p.id, at, &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: uint64(max(at-p.started, 0))}}, Rules: []*quotapb.RuleUse{use}}}
+	return Report{p.id, at, &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: uint64(max(at-p.started, 0))}}, Rules: []*quotav1.RuleUse{use}}}
 }
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -200,10 +200,10 @@ func TestCoarser(t *testing.T) {
 	h := New()
 	var total uint64
 	for now := int64(start); now <= start+24*hour; now += 5 * minute {
-		m := &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: uint64(now - start)}}}
+		m := &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: uint64(now - start)}}}
 		for i := range 1000 {
 			n := uint64(now-start) * 2
-			m.Rules = append(m.Rules, &quotapb.RuleUse{Rule: fmt.Sprint("rule", i), Admitted: n, Denied: n, ShadowDenied: n, Fallback: n, Shed: n})
+			m.Rules = append(m.Rules, &quotav1.RuleUse{Rule: fmt.Sprint("rule", i), Admitted: n, Denied: n, ShadowDenied: n, Fallback: n, Shed: n})
 		}
 		total = uint64(now - start)
 		h.holders.Folded = now - 30*second
@@ -241,15 +241,15 @@ func TestCoarsen(t *testing.T) {
 // Keys count by the rate that a report states, for the time that it states. Of each rule the first keys stay.
 func TestKeys(t *testing.T) {
 	h := New()
-	m := func(at int64, rates ...*quotapb.KeyRate) []Report {
-		return []Report{{"p1", at, &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: 3600_000}}, Keys: rates, Denied: rates[:1], KeysMs: minute}}}
+	m := func(at int64, rates ...*quotav1.KeyRate) []Report {
+		return []Report{{"p1", at, &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: 3600_000}}, Keys: rates, Denied: rates[:1], KeysMs: minute}}}
 	}
-	rate := func(rule, key string, perMinute uint64) *quotapb.KeyRate {
-		return &quotapb.KeyRate{Rule: rule, Key: []byte(key), Count: (perMinute*1000 + 59) / 60, Over: perMinute}
+	rate := func(rule, key string, perMinute uint64) *quotav1.KeyRate {
+		return &quotav1.KeyRate{Rule: rule, Key: []byte(key), Count: (perMinute*1000 + 59) / 60, Over: perMinute}
 	}
 	for i := range int64(30) {
 		now := start + i*minute
-		var many []*quotapb.KeyRate
+		var many []*quotav1.KeyRate
 		for k := range 100 {
 			many = append(many, rate("busy", fmt.Sprint("key", i, ".", k), uint64(1000+k)))
 		}
@@ -287,7 +287,7 @@ func TestTrials(t *testing.T) {
 		p := pop{id: fmt.Sprint("p", i), started: start - second, use: wire.RuleUse{ShadowDenied: 4000, ShadowAdmitted: 6000}}
 		r := p.report(start + hour/2)
 		r.Members[0].AgeMs = 1000
-		r.Trials = []*quotapb.TrialKeys{{Rule: "api", Registers: keys[:]}, {Rule: "api", Registers: []byte("none")}}
+		r.Trials = []*quotav1.TrialKeys{{Rule: "api", Registers: keys[:]}, {Rule: "api", Registers: []byte("none")}}
 		h.Fold(start+hour/2, []Report{r})
 	}
 	k := again(t, h).Keys(start+hour/2, query(hour, false, ""))
@@ -306,11 +306,11 @@ func TestLiars(t *testing.T) {
 		now := start + int64(i)*5*second
 		var reports []Report
 		for k := range 300 {
-			m := &quotapb.ReportRequest{Members: []*quotapb.Member{{AgeMs: math.MaxUint64}, {}}}
+			m := &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: math.MaxUint64}, {}}}
 			for n := range 100 {
-				m.Rules = append(m.Rules, &quotapb.RuleUse{Rule: fmt.Sprint("r", n), Admitted: math.MaxUint64 * uint64(k%2)})
-				m.Keys = append(m.Keys, &quotapb.KeyRate{Rule: fmt.Sprint("r", n), Key: fmt.Append(nil, i, k, n), Count: math.MaxUint64, Over: math.MaxUint64})
-				m.Trials = append(m.Trials, &quotapb.TrialKeys{Rule: fmt.Sprint("r", n), Registers: make([]byte, distinct.Registers)})
+				m.Rules = append(m.Rules, &quotav1.RuleUse{Rule: fmt.Sprint("r", n), Admitted: math.MaxUint64 * uint64(k%2)})
+				m.Keys = append(m.Keys, &quotav1.KeyRate{Rule: fmt.Sprint("r", n), Key: fmt.Append(nil, i, k, n), Count: math.MaxUint64, Over: math.MaxUint64})
+				m.Trials = append(m.Trials, &quotav1.TrialKeys{Rule: fmt.Sprint("r", n), Registers: make([]byte, distinct.Registers)})
 			}
 			if k%3 == 0 {
 				m.Members[0].AgeMs = 0

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
@@ -26,7 +26,7 @@ import (
 func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	ctx, span := s.config.Tracer.Call(ctx, quotapbconnect.QuotaServiceAcquireProcedure[1:])
+	ctx, span := s.config.Tracer.Call(ctx, quotav1connect.QuotaServiceAcquireProcedure[1:])
 	defer span.End()
 	seq := s.seq.Add(1)
 	begin := time.Now()
@@ -169,7 +169,7 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		parent = q.TraceParent[0]
 	}
 	// What the aggregator cannot decide in half of the time would arrive too late.
-	text, err := s.exchange(ctx, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, q.Append(nil), s.config.Timeout/2, parent)
+	text, err := s.exchange(ctx, s.scheme+to+quotav1connect.QuotaServiceAcquireProcedure, q.Append(nil), s.config.Timeout/2, parent)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/wire"
@@ -38,11 +38,11 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // A report goes to its own path with the region and the holder filled in, and its answer says for how long somebody
 // watches.
 func TestReport(t *testing.T) {
-	got := new(quotapb.ReportRequest)
-	answer := &quotapb.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: new(quotapb.Tap)}
+	got := new(quotav1.ReportRequest)
+	answer := &quotav1.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: new(quotav1.Tap)}
 	status := http.StatusOK
 	s, err := client.New(client.Config{Addresses: []string{"aggregator:1"}, Region: "eu", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Path != quotapbconnect.QuotaServiceReportProcedure {
+		if r.URL.Path != quotav1connect.QuotaServiceReportProcedure {
 			t.Errorf("called %s", r.URL)
 		}
 		body, err := io.ReadAll(r.Body)
@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 	if s.Watched() != 0 || s.Unavailable() != 0 {
 		t.Errorf("at first %v, %v", s.Watched(), s.Unavailable())
 	}
-	a, err := s.Report(context.Background(), &quotapb.ReportRequest{Pop: "x"})
+	a, err := s.Report(context.Background(), &quotav1.ReportRequest{Pop: "x"})
 	if err != nil || a.Tap == nil || got.Region != "eu" || len(got.Holder) != 16 || got.Pop != "x" || got.ProtocolMax != 1 {
 		t.Errorf("%+v, %v; got %+v", a, err, got)
 	}
@@ -64,15 +64,15 @@ func TestReport(t *testing.T) {
 		t.Errorf("watched for %v", left)
 	}
 	answer.WatchMs = 0
-	if _, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err != nil || s.Watched() != 0 {
+	if _, err := s.Report(context.Background(), new(quotav1.ReportRequest)); err != nil || s.Watched() != 0 {
 		t.Errorf("%v, watched for %v", err, s.Watched())
 	}
 	answer.Protocol = 99
-	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil {
+	if a, err := s.Report(context.Background(), new(quotav1.ReportRequest)); err == nil {
 		t.Errorf("of another version: %+v", a)
 	}
 	status = http.StatusForbidden
-	if a, err := s.Report(context.Background(), new(quotapb.ReportRequest)); err == nil || s.Unavailable() != 0 {
+	if a, err := s.Report(context.Background(), new(quotav1.ReportRequest)); err == nil || s.Unavailable() != 0 {
 		t.Errorf("rejected: %+v; unavailable %v", a, s.Unavailable())
 	}
 }
@@ -124,7 +124,7 @@ func TestDroppedCalls(t *testing.T) {
 		for n := range 5 {
 			last := a.called()[len(a.called())-1]
 			forged := wire.Request{Protocol: 1, Holder: last.Holder, Worker: last.Worker, Region: "eu", Seq: math.MaxUint64 - uint64(n)}
-			r := httptest.NewRequest("POST", quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(forged.Append(nil)))
+			r := httptest.NewRequest("POST", quotav1connect.QuotaServiceAcquireProcedure, bytes.NewReader(forged.Append(nil)))
 			r.Header.Set("Content-Type", "application/proto")
 			a.handler.ServeHTTP(httptest.NewRecorder(), r)
 			if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable {

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
@@ -41,7 +41,7 @@ func (s *Store) watched(sent time.Time, ms uint32) {
 
 // Report shows the aggregator what the region does, beside all other calls: one that fails is neither repeated nor
 // counted. Protocol, holder and region are filled in.
-func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.ReportResponse, error) {
+func (s *Store) Report(ctx context.Context, m *quotav1.ReportRequest) (*quotav1.ReportResponse, error) {
 	if s.aggregator.unavailable() {
 		return nil, errUnavailable
 	}
@@ -54,11 +54,11 @@ func (s *Store) Report(ctx context.Context, m *quotapb.ReportRequest) (*quotapb.
 		return nil, err
 	}
 	sent := time.Now()
-	out, err := s.exchange(ctx, s.scheme+s.aggregator.at()+quotapbconnect.QuotaServiceReportProcedure, in, reportTime, "")
+	out, err := s.exchange(ctx, s.scheme+s.aggregator.at()+quotav1connect.QuotaServiceReportProcedure, in, reportTime, "")
 	if err != nil {
 		return nil, err
 	}
-	answer := new(quotapb.ReportResponse)
+	answer := new(quotav1.ReportResponse)
 	if err := proto.Unmarshal(out, answer); err != nil {
 		return nil, malformed(err.Error())
 	}

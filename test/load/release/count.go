@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/page"
 )
@@ -48,7 +48,7 @@ func countSome(ctx context.Context, client *http.Client, addr string, q wire.Req
 	for i := range int64(perCall) {
 		q.Wants = append(q.Wants, wire.Want{Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+i), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
 	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+quotav1connect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
 	if err != nil {
 		return err
 	}

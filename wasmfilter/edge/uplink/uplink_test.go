@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -318,7 +318,7 @@ func TestReportEnds(t *testing.T) {
 		return w.port.Calls[0].ID
 	}
 	answer := func(protocol uint32, watch uint32) []byte {
-		raw, err := proto.Marshal(&quotapb.ReportResponse{Protocol: protocol, WatchMs: watch, Tap: &quotapb.Tap{Rule: "r", Key: []byte("k")}})
+		raw, err := proto.Marshal(&quotav1.ReportResponse{Protocol: protocol, WatchMs: watch, Tap: &quotav1.Tap{Rule: "r", Key: []byte("k")}})
 		fatal.If(t, err)
 		return raw
 	}

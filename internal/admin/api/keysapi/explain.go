@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/ruleset/explain"
 )
@@ -23,7 +23,7 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 		return nil, v1.NewProblem(http.StatusServiceUnavailable, v1.CodeNoRule, "no rules are in force here")
 	}
 	o.one.Lock() // with 1,000 rules it takes a processor for 30 ms
-	verdicts, err := in.Body.Verdicts(set, secret, o.Region, limit.Micros(time.Now().UnixMicro()))
+	verdicts, err := explain.Request(&in.Body, set, secret, o.Region, limit.Micros(time.Now().UnixMicro()))
 	o.one.Unlock()
 	if err != nil {
 		return nil, v1.NewProblem(http.StatusUnprocessableEntity, "", err.Error())
@@ -34,7 +34,7 @@ func (o *operations) explain(ctx context.Context, in *api.Body[v1.Request]) (*ap
 	operator := api.Caller(ctx).Role >= access.Operator
 	for i := range verdicts {
 		v, e := &verdicts[i], &out.Body.Rules[i]
-		*e = v1.Explain(v)
+		*e = v.Answer()
 		if !operator && v.Rule.Hash { // else viewers could find out whose a hash is, by trying keys
 			e.Counted = ""
 		}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
 	"github.com/weirlimit/weir/internal/admin/api/liveapi"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/service"

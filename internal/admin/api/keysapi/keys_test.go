@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/versions"
@@ -202,14 +202,14 @@ func TestPeekByPoP(t *testing.T) {
 		for i := uint64(1); ctx.Err() == nil; i++ {
 			for n, pop := range []string{"ham2", "fra1"} {
 				holder := []byte(fmt.Sprintf("%-16s", pop))
-				m := &quotapb.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
-				m.Decisions = []*quotapb.Decision{
-					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, AgeMs: 50},
-					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},
-					{Rule: "login", Key: []byte("192.0.2.1|eve"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
-					{Rule: "pop", Key: []byte("192.0.2.1"), Outcome: quotapb.Outcome_OUTCOME_ADMITTED, Remaining: 4},
-					{Rule: "secret", Key: []byte(`\h1b7eca0b5118a0aaa9b83cb6242a224c`), Outcome: quotapb.Outcome_OUTCOME_ADMITTED},
-					{Rule: "secret", Key: []byte("bob"), Outcome: quotapb.Outcome_OUTCOME_DENIED}, // nobody is asked for this
+				m := &quotav1.ReportRequest{Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop, Members: []*quotav1.Member{{Kind: quotav1.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1}}}
+				m.Decisions = []*quotav1.Decision{
+					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotav1.Outcome_OUTCOME_ADMITTED, AgeMs: 50},
+					{Rule: "login", Key: []byte("192.0.2.1|bob"), Outcome: quotav1.Outcome_OUTCOME_DENIED, RetryAfterMs: uint64(n + 1)},
+					{Rule: "login", Key: []byte("192.0.2.1|eve"), Outcome: quotav1.Outcome_OUTCOME_ADMITTED},
+					{Rule: "pop", Key: []byte("192.0.2.1"), Outcome: quotav1.Outcome_OUTCOME_ADMITTED, Remaining: 4},
+					{Rule: "secret", Key: []byte(`\h1b7eca0b5118a0aaa9b83cb6242a224c`), Outcome: quotav1.Outcome_OUTCOME_ADMITTED},
+					{Rule: "secret", Key: []byte("bob"), Outcome: quotav1.Outcome_OUTCOME_DENIED}, // nobody is asked for this
 				}
 				if _, err := w.collector.Take("192.0.2.1", m); err != nil {
 					t.Error(err)

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/live/history"

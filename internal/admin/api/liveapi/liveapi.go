@@ -14,9 +14,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/rule"

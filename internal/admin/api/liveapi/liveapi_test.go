@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/api/admin/client"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	"github.com/weirlimit/weir/internal/admin/client"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, c live.Config) *world {
 }
 
 // feed has workers report twice a second, as make makes their reports, until that is nil or the test ends.
-func (w *world) feed(workers int, make func(worker int) *quotapb.ReportRequest) {
+func (w *world) feed(workers int, make func(worker int) *quotav1.ReportRequest) {
 	var feeding sync.WaitGroup
 	ctx, cancel := context.WithCancel(w.t.Context())
 	feeding.Go(func() {
@@ -85,11 +85,11 @@ func (w *world) feed(workers int, make func(worker int) *quotapb.ReportRequest) 
 }
 
 // report is that of a PoP with one worker.
-func report(pop string, change func(*quotapb.ReportRequest)) *quotapb.ReportRequest {
+func report(pop string, change func(*quotav1.ReportRequest)) *quotav1.ReportRequest {
 	holder := []byte(fmt.Sprintf("%-16s", pop))[:16]
-	m := &quotapb.ReportRequest{
+	m := &quotav1.ReportRequest{
 		Protocol: 1, ProtocolMax: 1, Holder: holder, Worker: 1, Pop: pop,
-		Members: []*quotapb.Member{{Kind: quotapb.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
+		Members: []*quotav1.Member{{Kind: quotav1.MemberKind_MEMBER_KIND_POP, Name: pop, Holder: holder, Worker: 1, Keys: 10, Places: 100, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700}},
 	}
 	change(m)
 	return m
@@ -106,10 +106,10 @@ func (w *world) get(path string, into any) {
 func TestStatus(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string, []byte) float64 { return 10 }})
 	w.revision.Store(7)
-	w.feed(2, func(i int) *quotapb.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
-			m.Rules = []*quotapb.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5, AdmittedRate: 1500, DeniedRate: 500}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
-			m.Keys = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9000, Over: 1000}}
+	w.feed(2, func(i int) *quotav1.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotav1.ReportRequest) {
+			m.Rules = []*quotav1.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5, AdmittedRate: 1500, DeniedRate: 500}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
+			m.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9000, Over: 1000}}
 		})
 	})
 	var s v1.Status
@@ -170,8 +170,8 @@ func TestProblems(t *testing.T) {
 func TestLyingRevision(t *testing.T) {
 	w := newWorld(t, live.Config{})
 	w.revision.Store(7)
-	w.feed(2, func(i int) *quotapb.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
+	w.feed(2, func(i int) *quotav1.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotav1.ReportRequest) {
 			m.Members[0].DegradedMs, m.Members[0].RulesRevision = 0, []uint64{7, 1 << 62}[i]
 		})
 	})
@@ -184,8 +184,8 @@ func TestLyingRevision(t *testing.T) {
 // An aggregator names regions that it does not hear. No rule has a hint before a PoP was heard.
 func TestMissingRegion(t *testing.T) {
 	w := newWorld(t, live.Config{Regions: true, Expected: func() []string { return []string{"eu", "us"} }})
-	w.feed(1, func(int) *quotapb.ReportRequest {
-		return report("", func(m *quotapb.ReportRequest) { m.Region, m.Members = "eu", nil })
+	w.feed(1, func(int) *quotav1.ReportRequest {
+		return report("", func(m *quotav1.ReportRequest) { m.Region, m.Members = "eu", nil })
 	})
 	var s v1.Status
 	w.get("/v1/status", &s)
@@ -198,11 +198,11 @@ func TestMissingRegion(t *testing.T) {
 func TestTop(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
 	wild := "</script>\x00\x1b[31m\"\u2028"
-	w.feed(2, func(i int) *quotapb.ReportRequest {
-		return report(fmt.Sprint("fra", i), func(m *quotapb.ReportRequest) {
-			m.Keys = []*quotapb.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4000, Over: 100}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3000}}
-			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 1000}}
-			m.Rules = []*quotapb.RuleUse{{Rule: "nokey", Matched: 1}}
+	w.feed(2, func(i int) *quotav1.ReportRequest {
+		return report(fmt.Sprint("fra", i), func(m *quotav1.ReportRequest) {
+			m.Keys = []*quotav1.KeyRate{{Rule: "login", Override: "gold", Key: []byte(wild), Count: 4000, Over: 100}, {Rule: "login", Key: []byte("é\xff\xfe|"), Count: 3000}}
+			m.Denied = []*quotav1.KeyRate{{Rule: "login", Key: []byte(m.Pop), Count: uint64(i+1) * 1000}}
+			m.Rules = []*quotav1.RuleUse{{Rule: "nokey", Matched: 1}}
 		})
 	})
 	for query, want := range map[string]string{
@@ -253,13 +253,13 @@ func read[T any](t *testing.T, data []byte) (v T) {
 func TestStream(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu"})
 	made := uint64(0)
-	w.feed(1, func(int) *quotapb.ReportRequest {
+	w.feed(1, func(int) *quotav1.ReportRequest {
 		if made++; made > 6 { // so that what was sent is not sent again
 			return nil
 		}
-		return report("fra1", func(m *quotapb.ReportRequest) {
-			m.Denied = []*quotapb.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
-			for _, d := range []*quotapb.Decision{{Rule: "login@1d", Outcome: quotapb.Outcome_OUTCOME_DENIED, AgeMs: 1 << 52}, {Rule: "idle", Outcome: quotapb.Outcome_OUTCOME_DENIED}, {Rule: "login", Outcome: quotapb.Outcome_OUTCOME_ADMITTED}} {
+		return report("fra1", func(m *quotav1.ReportRequest) {
+			m.Denied = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 1000}}
+			for _, d := range []*quotav1.Decision{{Rule: "login@1d", Outcome: quotav1.Outcome_OUTCOME_DENIED, AgeMs: 1 << 52}, {Rule: "idle", Outcome: quotav1.Outcome_OUTCOME_DENIED}, {Rule: "login", Outcome: quotav1.Outcome_OUTCOME_ADMITTED}} {
 				d.Key, d.RetryAfterMs, d.Remaining = []byte("a<b"), 5, made
 				m.Decisions = append(m.Decisions, d)
 			}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/describe"
 )
@@ -33,7 +33,7 @@ func (o *operations) status(v *live.View) *v1.Status {
 			AgeMs: m.AgeMs, LastReportMs: m.LastReportMs, DegradedMs: m.DegradedMs, ReservePerMille: m.ReservePerMille,
 			Keys: m.Keys, Places: m.Places, Redis: m.Redis, Error: m.Error, ErrorAgeMs: m.ErrorAgeMs,
 		}
-		if m.Kind != quotapb.MemberKind_MEMBER_KIND_POP && m.RulesRevision > newest.Revision { // a PoP has its rules from one of the others, or lies
+		if m.Kind != quotav1.MemberKind_MEMBER_KIND_POP && m.RulesRevision > newest.Revision { // a PoP has its rules from one of the others, or lies
 			newest.Version, newest.Revision = m.RulesVersion, m.RulesRevision
 		}
 	}
@@ -72,13 +72,13 @@ func problems(m *v1.Member, newest v1.InForce) string {
 // asked is whom members of a kind ask.
 var asked = map[string]string{"pop": "its region", "region": "the aggregator"}
 
-var kinds = map[quotapb.MemberKind]string{
-	quotapb.MemberKind_MEMBER_KIND_POP: "pop", quotapb.MemberKind_MEMBER_KIND_REGION: "region", quotapb.MemberKind_MEMBER_KIND_AGGREGATOR: "aggregator",
+var kinds = map[quotav1.MemberKind]string{
+	quotav1.MemberKind_MEMBER_KIND_POP: "pop", quotav1.MemberKind_MEMBER_KIND_REGION: "region", quotav1.MemberKind_MEMBER_KIND_AGGREGATOR: "aggregator",
 }
 
 // uses are those of all rules in force, used or not. There are hints once a PoP has been heard.
 func (o *operations) uses(v *live.View) []v1.Use {
-	heard := slices.ContainsFunc(v.Members, func(m *quotapb.Member) bool { return m.Kind == quotapb.MemberKind_MEMBER_KIND_POP })
+	heard := slices.ContainsFunc(v.Members, func(m *quotav1.Member) bool { return m.Kind == quotav1.MemberKind_MEMBER_KIND_POP })
 	names := o.Rules()
 	all := make([]v1.Use, len(names))
 	for i, name := range names {

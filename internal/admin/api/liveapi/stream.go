@@ -10,9 +10,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2/sse"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -33,13 +33,13 @@ type streamInput struct {
 }
 
 // tap is which decisions are to be sent; nil: none.
-func (in *streamInput) tap() *quotapb.Tap {
+func (in *streamInput) tap() *quotav1.Tap {
 	if !in.Tap {
 		return nil
 	}
-	return &quotapb.Tap{
+	return &quotav1.Tap{
 		Rule: in.Rule, Key: rule.ShortKey([]byte(in.Key)), PerSecond: in.PerSecond,
-		Outcome: quotapb.Outcome(slices.Index(v1.Outcomes, in.Outcome)),
+		Outcome: quotav1.Outcome(slices.Index(v1.Outcomes, in.Outcome)),
 	}
 }
 
@@ -92,7 +92,7 @@ const popsTime = 3 * time.Second
 
 // ByPoP watches a key of a rule for a moment. It returns the last decision of each PoP that made one meanwhile.
 func ByPoP(ctx context.Context, collector *live.Collector, rules string, key []byte) ([]v1.Decision, error) {
-	tap := &quotapb.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
+	tap := &quotav1.Tap{Rule: rules, Key: rule.ShortKey(key), PerSecond: 100}
 	renew, end := collector.Begin(ctx, tap)
 	defer end()
 	last := map[string]v1.Decision{}

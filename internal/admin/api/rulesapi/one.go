@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/describe"
 	"github.com/weirlimit/weir/internal/ruleset/versions"

@@ -17,9 +17,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/amend"

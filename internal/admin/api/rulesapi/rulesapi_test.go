@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"

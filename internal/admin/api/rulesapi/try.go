@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
 	"github.com/weirlimit/weir/internal/ruleset/finding"
 	"github.com/weirlimit/weir/internal/ruleset/rulediff"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"

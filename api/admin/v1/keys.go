@@ -1,14 +1,6 @@
 package v1
 
-import (
-	"cmp"
-	"time"
-
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/explain"
-	"github.com/weirlimit/weir/internal/ruleset/request"
-)
+import "time"
 
 // Key names the counters of a rule.
 type Key struct {
@@ -72,29 +64,6 @@ type Request struct {
 	Known    []string          `json:"known,omitzero" maxItems:"500" doc:"Inputs that are known, if not all are: method, host, path, client_ip, san, route, region, header x-tier, claim sub, metadata NAMESPACE:KEY, label tier. What is known and not stated is absent. Missing: all are known."`
 }
 
-// Verdicts are what becomes of the request by each rule of a set, at a time, at a PoP of this region if it states none; an
-// empty region is unknown. Without a secret keys of rules with hash: true are not known.
-func (r *Request) Verdicts(set *rule.Set, secret *rule.Secret, region string, now limit.Micros) ([]explain.Verdict, error) {
-	stated := request.Request{Method: r.Method, Headers: r.Headers, Client: r.Client, Claims: r.Claims, Metadata: r.Metadata, SAN: r.SAN, Route: r.Route}
-	if err := cmp.Or(stated.Locate(r.URL), stated.Check()); err != nil {
-		return nil, err
-	}
-	pop := &rule.PoP{Region: cmp.Or(r.Region, region), Labels: r.Labels}
-	var known request.Known
-	if r.Known != nil {
-		known = request.Known{"region": pop.Region != ""}
-		for _, word := range r.Known {
-			known[word] = true
-		}
-	}
-	return explain.Rules(set, known, func(inputs *rule.Inputs) *rule.Request {
-		q := new(rule.Request)
-		stated.Fill(inputs, q)
-		q.Secret, q.PoP, q.Now = secret, pop, now
-		return q
-	}), nil
-}
-
 // Explanation is what becomes of a request.
 type Explanation struct {
 	InForce InForce     `json:"in_force" doc:"The rules that explain it."`
@@ -124,22 +93,4 @@ type Explained struct {
 
 	Counters []Counter `json:"counters,omitempty" doc:"What it would be counted on holds now; for operators. Missing: an override on which nothing is counted."`
 	Problem  string    `json:"problem,omitempty" doc:"Why there are no counters."`
-}
-
-// Explain is what becomes of a request by one rule, but for what counters hold.
-func Explain(v *explain.Verdict) Explained {
-	e := Explained{
-		Rule: v.Rule.Name, Mode: v.Rule.Mode.String(), Applies: v.Applies(), Unknown: v.Unknown(), Failed: v.Failed,
-		ExemptBy: v.ExemptBy, Override: v.Override, Unlimited: v.Unlimited, Needs: v.Needs,
-	}
-	if v.Hit != nil {
-		e.Cost, e.Counted, e.Consistency = v.Hit.Cost, string(v.Hit.Key), v.Consistency()
-	}
-	if v.Shed != nil {
-		e.Class, e.Counted = v.Shed.Class.String(), string(v.Shed.Key)
-	}
-	if limit := v.Capacity(); limit >= 0 {
-		e.Limit = &limit
-	}
-	return e
 }

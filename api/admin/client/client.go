@@ -21,7 +21,7 @@ import (
 	"os"
 	"strings"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/certs"
 )
 
@@ -41,7 +41,7 @@ type Client struct {
 func Open(name, address string) (*Client, error) {
 	if address != "" {
 		if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "/") {
-			return nil, fmt.Errorf("--admin: %q must be HOST:PORT, such as 127.0.0.1:8090", address)
+			return nil, fmt.Errorf("the address %q must be HOST:PORT, such as 127.0.0.1:8090", address)
 		}
 		return of(Context{Name: address, URL: "http://" + address})
 	}

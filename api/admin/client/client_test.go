@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/weirlimit/weir/internal/admin/v1"
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )

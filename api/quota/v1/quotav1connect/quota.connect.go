@@ -12,13 +12,13 @@
 //
 // Source: quota.proto
 
-package quotapbconnect
+package quotav1connect
 
 import (
 	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	quotapb "github.com/weirlimit/weir/internal/quotapb"
+	v1 "github.com/weirlimit/weir/api/quota/v1"
 	http "net/http"
 	strings "strings"
 )
@@ -59,20 +59,20 @@ type QuotaServiceClient interface {
 	// without asking, for many keys at once. A denial is an answer, not an error;
 	// an error means that nothing was applied, or that this cannot be found out. No caller
 	// repeats a call: a seq that was answered before is answered as unavailable.
-	Acquire(context.Context, *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error)
+	Acquire(context.Context, *connect.Request[v1.AcquireRequest]) (*connect.Response[v1.AcquireResponse], error)
 	// Rules returns the rules in compiled form. It changes nothing.
-	Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error)
+	Rules(context.Context, *connect.Request[v1.RulesRequest]) (*connect.Response[v1.RulesResponse], error)
 	// Slot takes, renews or releases the slots of one request of a concurrency rule,
 	// for clients that name their requests. Repeating a call does no harm: a take of
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
-	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
+	Slot(context.Context, *connect.Request[v1.SlotRequest]) (*connect.Response[v1.SlotResponse], error)
 	// Report shows what a holder does, for somebody who watches the running system and for
 	// the history. A holder makes at most one such call a second while an answer has told it
 	// that somebody watches (watch_ms). Otherwise a PoP makes one every 10 s if its rules
 	// decided anything. A report decides nothing: one that is lost or rejected is not repeated;
 	// the next one has the same totals.
-	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
+	Report(context.Context, *connect.Request[v1.ReportRequest]) (*connect.Response[v1.ReportResponse], error)
 }
 
 // NewQuotaServiceClient constructs a client for the weir.quota.v1.QuotaService service. By default,
@@ -84,27 +84,27 @@ type QuotaServiceClient interface {
 // http://api.acme.com or https://acme.com/grpc).
 func NewQuotaServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) QuotaServiceClient {
 	baseURL = strings.TrimRight(baseURL, "/")
-	quotaServiceMethods := quotapb.File_quota_proto.Services().ByName("QuotaService").Methods()
+	quotaServiceMethods := v1.File_quota_proto.Services().ByName("QuotaService").Methods()
 	return &quotaServiceClient{
-		acquire: connect.NewClient[quotapb.AcquireRequest, quotapb.AcquireResponse](
+		acquire: connect.NewClient[v1.AcquireRequest, v1.AcquireResponse](
 			httpClient,
 			baseURL+QuotaServiceAcquireProcedure,
 			connect.WithSchema(quotaServiceMethods.ByName("Acquire")),
 			connect.WithClientOptions(opts...),
 		),
-		rules: connect.NewClient[quotapb.RulesRequest, quotapb.RulesResponse](
+		rules: connect.NewClient[v1.RulesRequest, v1.RulesResponse](
 			httpClient,
 			baseURL+QuotaServiceRulesProcedure,
 			connect.WithSchema(quotaServiceMethods.ByName("Rules")),
 			connect.WithClientOptions(opts...),
 		),
-		slot: connect.NewClient[quotapb.SlotRequest, quotapb.SlotResponse](
+		slot: connect.NewClient[v1.SlotRequest, v1.SlotResponse](
 			httpClient,
 			baseURL+QuotaServiceSlotProcedure,
 			connect.WithSchema(quotaServiceMethods.ByName("Slot")),
 			connect.WithClientOptions(opts...),
 		),
-		report: connect.NewClient[quotapb.ReportRequest, quotapb.ReportResponse](
+		report: connect.NewClient[v1.ReportRequest, v1.ReportResponse](
 			httpClient,
 			baseURL+QuotaServiceReportProcedure,
 			connect.WithSchema(quotaServiceMethods.ByName("Report")),
@@ -115,29 +115,29 @@ func NewQuotaServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // quotaServiceClient implements QuotaServiceClient.
 type quotaServiceClient struct {
-	acquire *connect.Client[quotapb.AcquireRequest, quotapb.AcquireResponse]
-	rules   *connect.Client[quotapb.RulesRequest, quotapb.RulesResponse]
-	slot    *connect.Client[quotapb.SlotRequest, quotapb.SlotResponse]
-	report  *connect.Client[quotapb.ReportRequest, quotapb.ReportResponse]
+	acquire *connect.Client[v1.AcquireRequest, v1.AcquireResponse]
+	rules   *connect.Client[v1.RulesRequest, v1.RulesResponse]
+	slot    *connect.Client[v1.SlotRequest, v1.SlotResponse]
+	report  *connect.Client[v1.ReportRequest, v1.ReportResponse]
 }
 
 // Acquire calls weir.quota.v1.QuotaService.Acquire.
-func (c *quotaServiceClient) Acquire(ctx context.Context, req *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
+func (c *quotaServiceClient) Acquire(ctx context.Context, req *connect.Request[v1.AcquireRequest]) (*connect.Response[v1.AcquireResponse], error) {
 	return c.acquire.CallUnary(ctx, req)
 }
 
 // Rules calls weir.quota.v1.QuotaService.Rules.
-func (c *quotaServiceClient) Rules(ctx context.Context, req *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+func (c *quotaServiceClient) Rules(ctx context.Context, req *connect.Request[v1.RulesRequest]) (*connect.Response[v1.RulesResponse], error) {
 	return c.rules.CallUnary(ctx, req)
 }
 
 // Slot calls weir.quota.v1.QuotaService.Slot.
-func (c *quotaServiceClient) Slot(ctx context.Context, req *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+func (c *quotaServiceClient) Slot(ctx context.Context, req *connect.Request[v1.SlotRequest]) (*connect.Response[v1.SlotResponse], error) {
 	return c.slot.CallUnary(ctx, req)
 }
 
 // Report calls weir.quota.v1.QuotaService.Report.
-func (c *quotaServiceClient) Report(ctx context.Context, req *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
+func (c *quotaServiceClient) Report(ctx context.Context, req *connect.Request[v1.ReportRequest]) (*connect.Response[v1.ReportResponse], error) {
 	return c.report.CallUnary(ctx, req)
 }
 
@@ -147,20 +147,20 @@ type QuotaServiceHandler interface {
 	// without asking, for many keys at once. A denial is an answer, not an error;
 	// an error means that nothing was applied, or that this cannot be found out. No caller
 	// repeats a call: a seq that was answered before is answered as unavailable.
-	Acquire(context.Context, *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error)
+	Acquire(context.Context, *connect.Request[v1.AcquireRequest]) (*connect.Response[v1.AcquireResponse], error)
 	// Rules returns the rules in compiled form. It changes nothing.
-	Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error)
+	Rules(context.Context, *connect.Request[v1.RulesRequest]) (*connect.Response[v1.RulesResponse], error)
 	// Slot takes, renews or releases the slots of one request of a concurrency rule,
 	// for clients that name their requests. Repeating a call does no harm: a take of
 	// a request that holds its slots renews them, a second release finds nothing.
 	// A denial is an answer, not an error; an error means that nothing was applied.
-	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
+	Slot(context.Context, *connect.Request[v1.SlotRequest]) (*connect.Response[v1.SlotResponse], error)
 	// Report shows what a holder does, for somebody who watches the running system and for
 	// the history. A holder makes at most one such call a second while an answer has told it
 	// that somebody watches (watch_ms). Otherwise a PoP makes one every 10 s if its rules
 	// decided anything. A report decides nothing: one that is lost or rejected is not repeated;
 	// the next one has the same totals.
-	Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error)
+	Report(context.Context, *connect.Request[v1.ReportRequest]) (*connect.Response[v1.ReportResponse], error)
 }
 
 // NewQuotaServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -169,7 +169,7 @@ type QuotaServiceHandler interface {
 // By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
 // and JSON codecs. They also support gzip compression.
 func NewQuotaServiceHandler(svc QuotaServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	quotaServiceMethods := quotapb.File_quota_proto.Services().ByName("QuotaService").Methods()
+	quotaServiceMethods := v1.File_quota_proto.Services().ByName("QuotaService").Methods()
 	quotaServiceAcquireHandler := connect.NewUnaryHandler(
 		QuotaServiceAcquireProcedure,
 		svc.Acquire,
@@ -213,18 +213,18 @@ func NewQuotaServiceHandler(svc QuotaServiceHandler, opts ...connect.HandlerOpti
 // UnimplementedQuotaServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedQuotaServiceHandler struct{}
 
-func (UnimplementedQuotaServiceHandler) Acquire(context.Context, *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
+func (UnimplementedQuotaServiceHandler) Acquire(context.Context, *connect.Request[v1.AcquireRequest]) (*connect.Response[v1.AcquireResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Acquire is not implemented"))
 }
 
-func (UnimplementedQuotaServiceHandler) Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+func (UnimplementedQuotaServiceHandler) Rules(context.Context, *connect.Request[v1.RulesRequest]) (*connect.Response[v1.RulesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Rules is not implemented"))
 }
 
-func (UnimplementedQuotaServiceHandler) Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+func (UnimplementedQuotaServiceHandler) Slot(context.Context, *connect.Request[v1.SlotRequest]) (*connect.Response[v1.SlotResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Slot is not implemented"))
 }
 
-func (UnimplementedQuotaServiceHandler) Report(context.Context, *connect.Request[quotapb.ReportRequest]) (*connect.Response[quotapb.ReportResponse], error) {
+func (UnimplementedQuotaServiceHandler) Report(context.Context, *connect.Request[v1.ReportRequest]) (*connect.Response[v1.ReportResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Report is not implemented"))
 }

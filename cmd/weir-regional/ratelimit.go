@@ -6,12 +6,12 @@ import (
 	"net"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir-regional/config"
 	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/watch"
-	"github.com/weirlimit/weir/regional/config"
 )
 
 // rateLimitService is Envoy's rate limit service on a port of its own.

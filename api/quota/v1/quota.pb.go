@@ -14,7 +14,7 @@
 // 	protoc        (unknown)
 // source: quota.proto
 
-package quotapb
+package quotav1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -2722,7 +2722,7 @@ const file_quota_proto_rawDesc = "" +
 	"\aAcquire\x12\x1d.weir.quota.v1.AcquireRequest\x1a\x1e.weir.quota.v1.AcquireResponse\x12B\n" +
 	"\x05Rules\x12\x1b.weir.quota.v1.RulesRequest\x1a\x1c.weir.quota.v1.RulesResponse\x12?\n" +
 	"\x04Slot\x12\x1a.weir.quota.v1.SlotRequest\x1a\x1b.weir.quota.v1.SlotResponse\x12E\n" +
-	"\x06Report\x12\x1c.weir.quota.v1.ReportRequest\x1a\x1d.weir.quota.v1.ReportResponseB4Z2github.com/weirlimit/weir/internal/quotapb;quotapbb\x06proto3"
+	"\x06Report\x12\x1c.weir.quota.v1.ReportRequest\x1a\x1d.weir.quota.v1.ReportResponseB0Z.github.com/weirlimit/weir/api/quota/v1;quotav1b\x06proto3"
 
 var (
 	file_quota_proto_rawDescOnce sync.Once

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -89,7 +89,7 @@ func http2Client() *http.Client {
 func (p *process) acquire(c *http.Client, holder byte, seq uint64, units int64) (out wire.Response, err error) {
 	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{holder}, 16), Seq: seq,
 		Wants: []wire.Want{{Rule: "page", Key: []byte("k"), Want: lease.Want{Need: units, Waiting: units, Want: units}}}}
-	r, err := c.Post("http://"+p.Addr+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
+	r, err := c.Post("http://"+p.Addr+quotav1connect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
 	if err != nil {
 		return out, err
 	}
@@ -140,7 +140,7 @@ func TestServes(t *testing.T) {
 		if r, err := p.acquire(http2Client(), 'a', 1, 1); err != nil || r.Grants[0].Granted != 1 || r.Grants[0].Remaining != 9 {
 			t.Errorf("proto over HTTP/2: %+v, %v", r, err)
 		}
-		r := fatal.Get(http.Post("http://"+p.Addr+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
+		r := fatal.Get(http.Post("http://"+p.Addr+quotav1connect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
 			`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": 1, "wants": [{"rule": "page", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`)))(t)
 		body, _ := io.ReadAll(r.Body)
 		r.Body.Close()

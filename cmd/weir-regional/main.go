@@ -6,8 +6,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/weirlimit/weir/cmd/weir-regional/config"
 	"github.com/weirlimit/weir/internal/daemon"
-	"github.com/weirlimit/weir/regional/config"
 )
 
 func main() { daemon.Main("weir-regional", config.Load, run) }
