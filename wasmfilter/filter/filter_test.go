@@ -315,35 +315,31 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
-// has none yet.
-func TestNoClusterAtStart(t *testing.T) {
-	e := startNew(t, `{"region_cluster":"weir_regoin"}`, 1)
-	if e.logged("no call can be made") {
-		t.Errorf("complains before Envoy has its clusters: %q", e.logs)
-	}
-	if e.pass(10000); !e.logged("no call can be made to the Envoy cluster weir_regoin") {
-		t.Errorf("does not complain: %q", e.logs)
-	}
-}
-
-// A configuration that cannot be used does not replace one of the same name that could,
+// A configuration that cannot be used, or on which the filter panics, does not replace one of the same name that could,
 // in a listener that replaces another: rules, before_rules and all.
 func TestBadConfigKeepsTheLast(t *testing.T) {
-	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
-	e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
-	const second = 2
-	e.run(0, second, func(g *VM) {
-		g.Configure(second, len(e.config))
-		g.Deleted(pluginContext)
-	})
-	x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
-	if e.complete(x); header(x.response, "ratelimit") == "" {
-		t.Errorf("the last good configuration is gone: response %v", x.response)
-	}
-	e.run(0, second, func(g *VM) { g.Tick(second) })
-	if !e.logged("typo") {
-		t.Errorf("the log has nothing about the mistake: %q", e.logs)
+	for _, c := range []struct {
+		config, panics, logged string
+		count                  int64
+	}{
+		{`{"before_rules":"allow","ratelimit_headers":false,"typo":1}`, "", "typo", 0},
+		{`{"region_cluster":"other"}`, "clock", "panic in on_configure", 1},
+	} {
+		e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
+		const second = 2
+		e.config, e.crossed.panics = c.config, c.panics
+		e.run(0, second, func(g *VM) {
+			g.Configure(second, len(e.config))
+			g.Deleted(pluginContext)
+		})
+		x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
+		if e.complete(x); header(x.response, "ratelimit") == "" {
+			t.Errorf("%s: the last good configuration is gone: response %v", c.config, x.response)
+		}
+		e.run(0, second, func(g *VM) { g.Tick(second) })
+		if !e.logged(c.logged) || e.metrics["weir.panics"] != c.count || e.metrics["weir.config_error"] != 1 {
+			t.Errorf("%s: metrics %v, log %q", c.config, e.metrics, e.logs)
+		}
 	}
 }
 

@@ -55,22 +55,3 @@ func TestPanics(t *testing.T) {
 		})
 	}
 }
-
-// A configuration on which the filter panics is one with a mistake: the last good one stays.
-func TestPanicInConfiguration(t *testing.T) {
-	e := startNew(t, withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
-	const second = 2
-	e.config, e.crossed.panics = `{"region_cluster":"other"}`, "clock"
-	e.run(0, second, func(g *VM) {
-		g.Configure(second, len(e.config))
-		g.Deleted(pluginContext)
-	})
-	x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
-	if e.complete(x); header(x.response, "ratelimit") == "" {
-		t.Errorf("the last good configuration is gone: response %v", x.response)
-	}
-	e.run(0, second, func(g *VM) { g.Tick(second) })
-	if e.metrics["weir.panics"] != 1 || e.metrics["weir.config_error"] != 1 || !e.logged("panic in on_configure") {
-		t.Errorf("metrics %v, log %q", e.metrics, e.logs)
-	}
-}
