@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
@@ -111,27 +110,6 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
-// A region in memory that starts again is the same one for the aggregator, which tells it what it used.
-func TestRestart(t *testing.T) {
-	inWorld(t, 0, func(w *world) {
-		global := w.global
-		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
-		first := newRegion(w.t, eu, global, own, &cell{Cell: own.NewCell()}, 77)
-		p := first.policy("r", perMinute(400))
-		time.Sleep(4 * time.Second)
-		first.link(false)
-		time.Sleep(30 * time.Second)
-		first.spends(p, 100, "of the reserve")
-		used := first.read().Touched
-		next := newRegion(w.t, eu, global, own, &cell{Cell: own.NewCell()}, 77)
-		time.Sleep(time.Second)
-		if now := next.read(); now.ID != 77 || len(now.Used) != 1 || !now.Used[0].Has(used) {
-			t.Errorf("%+v, want that it may have used what it used until %d", now, used)
-		}
-		next.spends(p, 300, "of the window in which the reserve is used up")
-	})
-}
-
 // The windows of a region's reserve are those of all limits with shares, each once.
 func TestWindowsOf(t *testing.T) {
 	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(`
@@ -176,23 +154,5 @@ func TestNothingIsRenouncedUnread(t *testing.T) {
 		if s, _ := w.keeper.Statement(); s.Until <= clock() {
 			t.Errorf("%+v when the record can be read again", s)
 		}
-	})
-}
-
-// The clock of the region's store is set back: renouncing, and the reserve, go on.
-func TestClockSetBack(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		p := w.policy("r", perMinute(400))
-		w.late = true
-		w.during(p, 2*time.Second)
-		w.cell.ahead(-10 * limit.Minute)
-		w.ahead = -10 * limit.Minute
-		w.late = false
-		time.Sleep(5 * time.Second)
-		if now := w.read(); now.Until <= clock() || w.keeper.InUse() {
-			t.Errorf("%+v, in use: %v", now, w.keeper.InUse())
-		}
-		w.link(false)
-		w.admits(p, 30*time.Second, 40, 50, "want a share of the rate")
 	})
 }

@@ -119,8 +119,7 @@ type cell struct {
 	engine.Cell
 	mu     sync.Mutex
 	failed bool
-	offset limit.Micros // of its clock
-	values [][]byte     // all that it had
+	values [][]byte // all that it had
 }
 
 func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros, error) {
@@ -133,14 +132,7 @@ func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros
 	if err == nil && next != nil && bytes.Equal(found, old) {
 		c.values = append(c.values, bytes.Clone(next))
 	}
-	return found, now + c.offset, err
-}
-
-// ahead sets its clock.
-func (c *cell) ahead(by limit.Micros) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset = by
+	return found, now, err
 }
 
 func (c *cell) fail(yes bool) {
