@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -127,18 +126,6 @@ func TestFewerReplicasOfValkey(t *testing.T) {
 		_, err := helm(t, "template weir", args...)
 		if got := err != nil && strings.Contains(err.Error(), message); got != rejected {
 			t.Errorf("%d replicas: %v, rejected %v, want %v", replicas, err, got, rejected)
-		}
-	}
-}
-
-// While the autoscaler is on, it alone says how many replicas there are, whatever the values have: an upgrade changes none.
-func TestReplicasUnderAutoscaling(t *testing.T) {
-	for _, on := range []bool{false, true} {
-		all := rendered(t, set("region.replicas=8", "autoscaling.cpu=70", fmt.Sprint("autoscaling.enabled=", on))...)
-		scales := slices.ContainsFunc(all, func(d node) bool { return d["kind"] == "HorizontalPodAutoscaler" })
-		replicas, stated := at(t, resource(t, all, "Deployment", "weir-regional"), "spec").(node)["replicas"]
-		if scales != on || stated == on || !on && replicas != 8 {
-			t.Errorf("autoscaling %v: there is an autoscaler: %v, replicas: %v", on, scales, replicas)
 		}
 	}
 }
