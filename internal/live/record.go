@@ -82,14 +82,13 @@ func (d *Collector) fold(ctx context.Context) error {
 	}
 	r.history.Fold(now, reports)
 	var changed []Note
-	for _, t := range r.history.Changed() {
-		changed = append(changed, Note{ID: t.ID, Text: t.Text, For: t.For})
+	for _, p := range r.history.Changed() {
+		changed = append(changed, Note{ID: p.ID, Text: p.Text, For: LongestNote})
 	}
-	if err := d.config.History.Put(ctx, changed); err != nil {
-		return err
+	if err = d.config.History.Put(ctx, changed); err != nil {
+		r.history = nil // the next one goes on from what is stored
 	}
-	r.history.Saved()
-	return nil
+	return err
 }
 
 // load reads what is stored, and what time it is.

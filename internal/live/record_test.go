@@ -52,7 +52,7 @@ func TestHistory(t *testing.T) {
 		h, now, err := replicas[1].History(t.Context())
 		fatal.If(t, err)
 		s := h.Steps(now, time.Hour.Milliseconds())
-		if len(s.Rules) != 1 || s.Rules[0].Name != "api" {
+		if len(s.Rules) != 1 || s.Rules[0].Rule != "api" {
 			t.Fatalf("%+v", s.Rules)
 		}
 		sum, unknown := uint64(0), 0

@@ -44,7 +44,6 @@ type holders struct {
 // holder is what one reported last.
 type holder struct {
 	At     int64 // when
-	KeysAt int64 // when it last reported keys; 0: never
 	Totals map[string]totals
 }
 
@@ -70,67 +69,58 @@ func (t totals) since(before totals) (more totals, any bool) {
 
 // Fold adds what reports say beyond the reports before. All reports of the last minute are given each time.
 func (h *History) Fold(now int64, reports []Report) {
-	before := &h.holders
-	if since := now - before.Folded; since > longestBreak || since < 0 {
-		*before = holders{By: map[string]*holder{}} // nobody knows when they counted what they counted since
+	if since := now - h.holders.Folded; since > longestBreak || since < 0 {
+		h.holders = holders{By: map[string]*holder{}} // nobody knows when they counted what they counted since
 	}
 	for _, r := range reports {
-		h.fold(r, before.By)
+		h.fold(r)
 	}
-	for _, t := range []*track{&fine, &coarse} {
-		for at := before.Folded; at > 0 && at < now; {
-			c := h.at(t, at)
-			place := (at - c.Start) / c.step()
-			c.Known[place], c.changed = true, true
-			at = c.Start + (place+1)*c.step()
-		}
+	for at := h.holders.Folded; at > 0 && at < now; {
+		o, place := h.hour(at)
+		o.Known[place] = true
+		at = o.at(place + 1)
 	}
-	for _, c := range h.chunks {
-		trimKeys(c.Keys, 2*maxKeys)
-		trimKeys(c.Denied, 2*maxKeys)
-	}
-	before.Folded = now
-	before.trim()
+	h.holders.Folded = now
+	h.holders.trim()
 	h.trim(now)
 }
 
 // fold adds one report.
-func (h *History) fold(r Report, before map[string]*holder) {
-	age := int64(math.MaxInt64)
+func (h *History) fold(r Report) {
+	age := uint64(math.MaxInt64)
 	if len(r.Members) > 0 {
-		age = int64(min(r.Members[0].AgeMs, math.MaxInt64))
+		age = min(age, r.Members[0].AgeMs)
 	}
-	last, known := before[r.ID], true
-	switch {
-	case last == nil:
-		last, known = &holder{At: r.At - min(age, reportEvery), Totals: map[string]totals{}}, age < young
-		before[r.ID] = last
-	case last.At == r.At:
+	last := h.holders.By[r.ID]
+	known := last != nil || age < young
+	if last == nil {
+		last = &holder{At: r.At - int64(min(age, reportEvery)), Totals: map[string]totals{}}
+		h.holders.By[r.ID] = last
+	} else if last.At == r.At {
 		return
 	}
 	from := min(max(last.At, r.At-reportEvery), r.At-1)
 	for _, u := range r.Rules {
 		sum := totalsOf(u)
 		if more, any := sum.since(last.Totals[u.Rule]); any && known {
-			h.add(&fine, from, r.At, u.Rule, &more)
-			h.add(&coarse, from, r.At, u.Rule, &more)
+			h.add(from, r.At, u.Rule, &more)
 		}
 		last.Totals[u.Rule] = sum
 	}
-	last.At = r.At
 	if len(r.Keys) > 0 {
-		c := h.at(&coarse, r.At)
-		stands := uint64(min(r.KeysMs, maxKeysTime))
+		stands := min(uint64(r.KeysMs), maxKeysTime)
 		if stands == 0 {
-			stands = uint64(min(max(r.At-last.KeysAt, second), watchedKeysTime))
+			stands = uint64(min(max(r.At-last.At, second), watchedKeysTime))
 		}
-		addKeys(c.Keys, r.Keys, stands)
-		addKeys(c.Denied, r.Denied, stands)
-		last.KeysAt, c.changed = r.At, true
+		o, _ := h.hour(r.At)
+		addKeys(o.Keys, r.Keys, stands)
+		addKeys(o.Denied, r.Denied, stands)
 	}
 	for _, t := range r.Trials {
-		h.at(&coarse, r.At-keysLate).addTrial(t)
+		o, _ := h.hour(r.At - keysLate)
+		o.addTrial(t)
 	}
+	last.At = r.At
 }
 
 // addKeys adds keys that came at these rates for so many ms.
@@ -178,14 +168,14 @@ func compareKeys(all map[Key]Count, a, b Key) int {
 }
 
 // addTrial adds keys that a rule on trial would have rejected.
-func (c *chunk) addTrial(t *quotav1.TrialKeys) {
+func (o *hour) addTrial(t *quotav1.TrialKeys) {
 	var keys distinct.Keys
-	had := c.Trials[t.Rule]
-	if had == nil && len(c.Trials) >= maxTrials || !keys.Merge(t.Registers) {
+	had := o.Trials[t.Rule]
+	if had == nil && len(o.Trials) >= maxTrials || !keys.Merge(t.Registers) {
 		return
 	}
 	keys.Merge(had)
-	c.Trials[t.Rule], c.changed = keys[:], true
+	o.Trials[t.Rule] = keys[:]
 }
 
 // trim forgets the holders that were not heard for the longest time, until the others fit.

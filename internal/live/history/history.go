@@ -1,18 +1,22 @@
 // Package history keeps what rules decided in the past: the last hour by 10 s and the last day by minute, and by hour the keys
 // that came most and the keys that rules on trial would have rejected.
 //
-//	history.go chunks of time, and their memory
+//	history.go hours, their memory, and their saved form
 //	fold.go    reports become counts
 //	read.go    counts of a span of time
-//	save.go    chunks as texts
 //
-// Everything is bounded, whatever reports say. If all chunks have more than 16 MiB, the steps become longer. Time is an
+// Everything is bounded, whatever reports say. If all hours have more than 16 MiB, the steps become longer. Time is an
 // argument: milliseconds since 1970. Nothing in the package is safe for concurrent use.
 package history
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/gob"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/weirlimit/weir/internal/distinct"
 )
@@ -20,9 +24,10 @@ import (
 const (
 	second = 1000 // ms
 	minute = 60 * second
-	hour   = 60 * minute
+	length = 60 * minute // of an hour
+	day    = 24 * length
 
-	// maxBytes bounds the memory of all chunks.
+	// maxBytes bounds the memory of all hours.
 	maxBytes = 16 << 20
 	// maxKeys bounds each list of keys of an hour, and maxTrials the rules whose rejected keys it counts.
 	maxKeys, maxTrials = 256, 32
@@ -41,34 +46,18 @@ const (
 	kinds
 )
 
-// track is a resolution.
-type track struct {
-	length int64 // of a chunk, in ms
-	shown  int64 // longest span of time that it is for, in ms
-}
+// levels are how many steps an hour has: at first steps of 10 s, and once it is no part of the last hour steps of a minute, or longer
+// ones if the rules are many. Each divides the one before it.
+var levels = []int{360, 180, 60, 30, 15, 5, 1}
 
-// fine has the last hour, and coarse the last day. Each chunk has 60 steps, or fewer if the rules are many.
-var (
-	fine   = track{10 * minute, hour}
-	coarse = track{hour, 24 * hour}
-)
-
-// kept is for how long chunks are kept after their end, in ms: a span ends before now, with a whole step.
-func (t *track) kept() int64 { return t.shown + t.length }
-
-// levels are how many steps a chunk has. Each divides the one before it.
-var levels = []int{60, 30, 15, 5, 1}
-
-// chunk is what happened in its time. Its fields are saved.
-type chunk struct {
-	Start  int64 // ms, divisible by Length
-	Length int64 // ms, that of a track
-	Known  []bool
-	Rules  map[string]*series
-
-	// In chunks of an hour only:
+// hour is what happened in an hour. Its fields are saved.
+type hour struct {
+	Start        int64  // ms, divisible by [length]
+	Known        []bool // by step
+	Rules        map[string]*series
 	Keys, Denied map[Key]Count
 	Trials       map[string][]byte // registers of [distinct.Keys], by rule
+	Holders      holders           // as they were when the hour was saved, in the newest one only
 
 	changed bool // since it was saved
 }
@@ -82,142 +71,188 @@ type Key struct{ Rule, Override, Key string }
 // Count is an estimated number of requests, and by how much it is too large at most.
 type Count struct{ Requests, Over uint64 }
 
-// History has all chunks. Create it with [New].
+// History has all hours. Create it with [New].
 type History struct {
-	chunks  []*chunk // by track and start
+	hours   []*hour // by start
 	holders holders
 }
 
 // New returns an empty history.
 func New() *History { return &History{holders: holders{By: map[string]*holder{}}} }
 
-func (c *chunk) end() int64  { return c.Start + c.Length }
-func (c *chunk) step() int64 { return c.Length / int64(len(c.Known)) }
-
-// track is that of a chunk.
-func (c *chunk) track() *track {
-	if c.Length == fine.length {
-		return &fine
+func newHour(start int64) *hour {
+	return &hour{
+		Start: start, Known: make([]bool, levels[0]),
+		Rules: map[string]*series{}, Keys: map[Key]Count{}, Denied: map[Key]Count{}, Trials: map[string][]byte{},
 	}
-	return &coarse
 }
 
-// at returns the chunk of a track at a time. It makes one if there is none.
-func (h *History) at(t *track, when int64) *chunk {
-	c := &chunk{Start: when - when%t.length, Length: t.length}
-	i, found := slices.BinarySearchFunc(h.chunks, c, order)
+func (o *hour) end() int64           { return o.Start + length }
+func (o *hour) step() int64          { return length / int64(len(o.Known)) }
+func (o *hour) at(place int) int64   { return o.Start + int64(place)*o.step() }
+func (o *hour) place(when int64) int { return int((when - o.Start) / o.step()) }
+
+// find is the place of the hour with a time.
+func (h *History) find(when int64) (i int, found bool) {
+	return slices.BinarySearchFunc(h.hours, when-when%length, func(o *hour, start int64) int { return cmp.Compare(o.Start, start) })
+}
+
+// hour returns the hour with a time, and the step. It makes one if there is none. The caller changes it.
+func (h *History) hour(when int64) (o *hour, place int) {
+	i, found := h.find(when)
 	if !found {
-		c.Known = make([]bool, levels[h.level(maxBytes/4)])
-		c.Rules, c.Keys, c.Denied, c.Trials = map[string]*series{}, map[Key]Count{}, map[Key]Count{}, map[string][]byte{}
-		h.chunks = slices.Insert(h.chunks, i, c)
+		h.hours = slices.Insert(h.hours, i, newHour(when-when%length))
 	}
-	return h.chunks[i]
-}
-
-func order(a, b *chunk) int {
-	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Start, b.Start))
+	o = h.hours[i]
+	o.changed = true
+	return o, o.place(when)
 }
 
 // add adds counts of a rule that came evenly from one time until another.
-func (h *History) add(t *track, from, until int64, rule string, counts *totals) {
-	var done totals
+func (h *History) add(from, until int64, rule string, counts *totals) {
 	for at := from; at < until; {
-		c := h.at(t, at)
-		place := (at - c.Start) / c.step()
-		at = min(c.Start+(place+1)*c.step(), until)
+		o, place := h.hour(at)
+		next := min(o.at(place+1), until)
 		for k, n := range counts {
-			if part := n*uint64(at-from)/uint64(until-from) - done[k]; part > 0 {
-				c.add(rule, kind(k), int(place), part)
-				done[k] += part
+			if n > 0 {
+				o.add(rule, kind(k), place, n*uint64(next-from)/uint64(until-from)-n*uint64(at-from)/uint64(until-from))
 			}
 		}
+		at = next
 	}
 }
 
-func (c *chunk) add(rule string, k kind, place int, n uint64) {
-	s := c.Rules[rule]
+func (o *hour) add(rule string, k kind, place int, n uint64) {
+	s := o.Rules[rule]
 	if s == nil {
 		s = new(series)
-		c.Rules[rule] = s
+		o.Rules[rule] = s
 	}
 	if len(s[k]) == 0 {
-		s[k] = make([]uint32, len(c.Known))
+		s[k] = make([]uint32, len(o.Known))
 	}
 	s[k][place] = uint32(min(uint64(s[k][place])+n, maxCount))
-	c.changed = true
 }
 
-// bytes is about how much memory a chunk takes.
-func (c *chunk) bytes() (n int) {
-	const around = 100 // of an entry of a map
-	for rule, s := range c.Rules {
-		n += around + len(rule) + int(kinds)*24
-		for _, steps := range s {
-			n += 4 * len(steps)
-		}
-	}
-	for _, keys := range []map[Key]Count{c.Keys, c.Denied} {
-		for k := range keys {
-			n += around + len(k.Rule) + len(k.Override) + len(k.Key)
-		}
-	}
-	return n + len(c.Trials)*(around+distinct.Registers)
-}
-
-// bytes is about how much memory all chunks take.
+// bytes is about how much memory all hours take.
 func (h *History) bytes() (n int) {
-	for _, c := range h.chunks {
-		n += c.bytes()
+	const around = 100 // of an entry of a map
+	for _, o := range h.hours {
+		for rule, s := range o.Rules {
+			n += around + len(rule) + int(kinds)*24
+			for _, steps := range s {
+				n += 4 * len(steps)
+			}
+		}
+		for _, keys := range []map[Key]Count{o.Keys, o.Denied} {
+			for k := range keys {
+				n += around + len(k.Rule) + len(k.Override) + len(k.Key)
+			}
+		}
+		n += len(o.Trials) * (around + distinct.Registers)
 	}
 	return n
 }
 
-// level is which of the levels the newest chunks have, or the next finer one if all chunks have less than so many bytes.
-func (h *History) level(bytes int) (level int) {
-	for _, c := range h.chunks {
-		level = max(level, slices.Index(levels, len(c.Known)))
-	}
-	if level > 0 && h.bytes() < bytes {
-		level--
-	}
-	return level
-}
-
-// trim forgets chunks that are too old or lie ahead, and makes steps longer until all chunks fit. If that does not suffice, it
-// forgets the oldest chunks.
+// trim forgets hours that are too old or lie ahead, and makes steps longer until all hours fit. If that does not suffice, it
+// forgets the oldest hours.
 func (h *History) trim(now int64) {
-	h.chunks = slices.DeleteFunc(h.chunks, func(c *chunk) bool { return c.end()+c.track().kept() <= now || c.Start > now })
-	for level := h.level(0) + 1; level < len(levels) && h.bytes() > maxBytes; level++ {
-		for _, c := range h.chunks {
-			c.coarsen(levels[level])
+	h.hours = slices.DeleteFunc(h.hours, func(o *hour) bool { return o.end()+day+length <= now || o.Start > now })
+	for _, o := range h.hours {
+		trimKeys(o.Keys, 2*maxKeys)
+		trimKeys(o.Denied, 2*maxKeys)
+		if o.end()+length+minute <= now {
+			o.coarsen(length / minute)
 		}
 	}
-	for len(h.chunks) > 0 && h.bytes() > maxBytes {
-		oldest := slices.MinFunc(h.chunks, func(a, b *chunk) int { return cmp.Compare(a.end(), b.end()) })
-		h.chunks = slices.DeleteFunc(h.chunks, func(c *chunk) bool { return c == oldest })
+	for level := 1; level < len(levels) && h.bytes() > maxBytes; level++ {
+		for _, o := range h.hours {
+			o.coarsen(levels[level])
+		}
+	}
+	for len(h.hours) > 0 && h.bytes() > maxBytes {
+		h.hours = slices.Delete(h.hours, 0, 1)
 	}
 }
 
-// coarsen leaves a chunk at most so many steps.
-func (c *chunk) coarsen(steps int) {
-	each := len(c.Known) / steps
+// coarsen leaves an hour at most so many steps.
+func (o *hour) coarsen(steps int) {
+	each := len(o.Known) / steps
 	if each <= 1 {
 		return
 	}
-	known := make([]bool, steps)
-	for i, is := range c.Known {
-		known[i/each] = known[i/each] || is
+	fine := *o
+	o.Known, o.Rules, o.changed = make([]bool, steps), make(map[string]*series, len(fine.Rules)), true
+	for i, known := range fine.Known {
+		o.Known[i/each] = o.Known[i/each] || known
 	}
-	for _, s := range c.Rules {
-		for k, fine := range s {
-			if len(fine) == 0 {
-				continue
-			}
-			s[k] = make([]uint32, steps)
-			for i, n := range fine {
-				s[k][i/each] = uint32(min(uint64(s[k][i/each])+uint64(n), maxCount))
+	for rule, s := range fine.Rules {
+		for k := range s {
+			for i, n := range s[k] {
+				o.add(rule, kind(k), i/each, uint64(n))
 			}
 		}
 	}
-	c.Known, c.changed = known, true
+}
+
+// Part is an hour of a history, encoded.
+type Part struct {
+	ID   string
+	Text []byte
+}
+
+// Changed returns the parts that changed since the last call.
+func (h *History) Changed() (parts []Part) {
+	for i, o := range h.hours {
+		o.Holders = holders{}
+		if i == len(h.hours)-1 {
+			o.Holders = h.holders
+		}
+		if o.changed {
+			var text bytes.Buffer
+			_ = gob.NewEncoder(&text).Encode(o) // its types have no encoding that fails
+			parts = append(parts, Part{strconv.FormatInt(o.Start, 10), text.Bytes()})
+		}
+		o.changed = false
+	}
+	return parts
+}
+
+// Load returns the history of these texts, in any order. The error says why some are left out.
+func Load(texts [][]byte) (*History, error) {
+	h := New()
+	var wrong []error
+	for _, text := range texts {
+		o := newHour(0)
+		err := gob.NewDecoder(bytes.NewReader(text)).Decode(o)
+		if err == nil && !o.legal() {
+			err = errors.New("an hour is out of its bounds")
+		}
+		if err != nil {
+			wrong = append(wrong[:min(len(wrong), 3)], fmt.Errorf("history: %w", err))
+		} else if i, found := h.find(o.Start); !found {
+			h.hours = slices.Insert(h.hours, i, o)
+		}
+	}
+	if n := len(h.hours); n > 0 && h.hours[n-1].Holders.By != nil {
+		h.holders = h.hours[n-1].Holders
+	}
+	return h, errors.Join(wrong...)
+}
+
+// legal reports whether what was read can be used.
+func (o *hour) legal() bool {
+	for _, s := range o.Rules {
+		for _, steps := range s {
+			if n := len(steps); n > 0 && n != len(o.Known) {
+				return false
+			}
+		}
+	}
+	for _, one := range o.Holders.By {
+		if one.Totals == nil {
+			return false
+		}
+	}
+	return o.Start >= 0 && o.Start%length == 0 && slices.Contains(levels, len(o.Known))
 }

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/wire"
@@ -41,8 +42,8 @@ type tester interface {
 func again(t tester, h *History) *History {
 	t.Helper()
 	var texts [][]byte
-	for _, c := range h.chunks {
-		c.changed = true
+	for _, o := range h.hours {
+		o.changed = true
 	}
 	for _, part := range h.Changed() {
 		texts = append(texts, part.Text)
@@ -67,7 +68,7 @@ func query(span int64, rejected bool, of string) KeysQuery {
 func TestSteps(t *testing.T) {
 	h := New()
 	p := pop{id: "p1", started: start - 5*second}
-	for now := int64(start); now <= start+25*hour; now += 10 * second {
+	for now := int64(start); now <= start+25*length; now += 10 * second {
 		p.use.Admitted, p.use.Denied = p.use.Admitted+1000, p.use.Denied+10
 		p.use.ShadowDenied, p.use.Fallback, p.use.Shed = p.use.ShadowDenied+5, p.use.Fallback+3, p.use.Shed+2
 		h.Fold(now, []Report{p.report(now)})
@@ -75,11 +76,11 @@ func TestSteps(t *testing.T) {
 			h = again(t, h)
 		}
 	}
-	const end = start + 25*hour
-	for span, step := range map[int64]int64{15 * minute: 10 * second, hour: 10 * second, 24 * hour: minute} {
+	const end = start + 25*length
+	for span, step := range map[int64]int64{15 * minute: 10 * second, length: 10 * second, day: minute} {
 		s := h.Steps(end, span)
-		if until := s.From + s.Step*int64(len(s.Known)); s.Step != step || int64(len(s.Known)) != span/step || until > end-late || until <= end-late-step {
-			t.Errorf("span of %d s: steps of %d ms, %d of them, from %d", span/second, s.Step, len(s.Known), s.From)
+		if until := s.From.UnixMilli() + s.StepMs*int64(len(s.Known)); s.StepMs != step || int64(len(s.Known)) != span/step || until > end-late || until <= end-late-step {
+			t.Errorf("span of %d s: steps of %d ms, %d of them, from %v", span/second, s.StepMs, len(s.Known), s.From)
 		}
 		if slices.Contains(s.Known, false) || len(s.Rules) != 1 {
 			t.Fatalf("span of %d s: known %v, %d rules", span/second, s.Known, len(s.Rules))
@@ -87,13 +88,13 @@ func TestSteps(t *testing.T) {
 		n := uint64(step / (10 * second))
 		for i := range s.Known {
 			r := s.Rules[0]
-			if r.Name != "api" || r.Admitted[i] != 1000*n || r.Denied[i] != 10*n || r.ShadowDenied[i] != 5*n || r.Fallback[i] != 3*n || r.Shed[i] != 2*n {
+			if r.Rule != "api" || r.Admitted[i] != 1000*n || r.Denied[i] != 10*n || r.ShadowDenied[i] != 5*n || r.Fallback[i] != 3*n || r.Shed[i] != 2*n {
 				t.Fatalf("span of %d s, step %d: %d admitted, %d denied, %d %d %d", span/second, i, r.Admitted[i], r.Denied[i], r.ShadowDenied[i], r.Fallback[i], r.Shed[i])
 			}
 		}
 	}
-	if n := len(h.chunks); n > 8+26 {
-		t.Errorf("%d chunks are kept", n)
+	if n := len(h.hours); n > 27 {
+		t.Errorf("%d hours are kept", n)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestCountsOnce(t *testing.T) {
 				h = again(t, h)
 			}
 		}
-		for _, span := range []int64{hour, 24 * hour} {
+		for _, span := range []int64{length, day} {
 			got := uint64(0)
 			for _, r := range h.Steps(now+minute+late, span).Rules {
 				got += total(r.Admitted)
@@ -182,7 +183,7 @@ func TestGap(t *testing.T) {
 	}
 	s := h.Steps(start+10*minute+late, 10*minute)
 	for i, known := range s.Known {
-		at := s.From + int64(i)*s.Step - start
+		at := s.From.UnixMilli() + int64(i)*s.StepMs - start
 		if want := at < 2*minute || at >= 5*minute; known != want {
 			t.Errorf("known at %d s: %v", at/second, known)
 		}
@@ -199,7 +200,7 @@ func TestCoarser(t *testing.T) {
 	}
 	h := New()
 	var total uint64
-	for now := int64(start); now <= start+24*hour; now += 5 * minute {
+	for now := int64(start); now <= start+day; now += 5 * minute {
 		m := &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: uint64(now - start)}}}
 		for i := range 1000 {
 			n := uint64(now-start) * 2
@@ -212,8 +213,8 @@ func TestCoarser(t *testing.T) {
 			t.Fatalf("%d bytes after %d min", n, (now-start)/minute)
 		}
 	}
-	if s := h.Steps(start+24*hour+minute, 24*hour); s.Step <= minute || s.Step > hour || len(s.Rules) != 1000 {
-		t.Errorf("steps of %d s, %d rules, %d", s.Step/second, len(s.Rules), total)
+	if s := h.Steps(start+day+minute, day); s.StepMs <= minute || s.StepMs > length || len(s.Rules) != 1000 {
+		t.Errorf("steps of %d s, %d rules, %d", s.StepMs/second, len(s.Rules), total)
 	}
 }
 
@@ -225,15 +226,15 @@ func TestCoarsen(t *testing.T) {
 		p.use.Admitted += 10
 		h.Fold(now, []Report{p.report(now)})
 	}
-	before := total(h.Steps(start+30*minute, hour).Rules[0].Admitted)
+	before := total(h.Steps(start+30*minute, length).Rules[0].Admitted)
 	for _, steps := range levels[1:] {
-		for _, c := range h.chunks {
-			c.coarsen(steps)
+		for _, o := range h.hours {
+			o.coarsen(steps)
 		}
 		h = again(t, h)
-		s := h.Steps(start+30*minute, hour)
-		if n := total(s.Rules[0].Admitted); s.Step != 10*minute/int64(steps) || before-n > uint64(s.Step/second) {
-			t.Errorf("%d steps: %d ms each, %d requests, were %d", steps, s.Step, n, before)
+		s := h.Steps(start+30*minute, length)
+		if n := total(s.Rules[0].Admitted); s.StepMs != length/int64(steps) || before-n > uint64(s.StepMs/second) {
+			t.Errorf("%d steps: %d ms each, %d requests, were %d", steps, s.StepMs, n, before)
 		}
 	}
 }
@@ -255,21 +256,21 @@ func TestKeys(t *testing.T) {
 		}
 		h.Fold(now, m(now, append(many, rate("idle", "ann", 60), rate("hidden", "bob", 60))...))
 	}
-	k := h.Keys(start+30*minute, query(hour, false, "idle"))
-	if len(k.Keys) != 1 || k.Keys[0].Key != (Key{"idle", "", "ann"}) || k.Keys[0].Requests != 1800 || k.Keys[0].Over != 120 {
+	k := h.Keys(start+30*minute, query(length, false, "idle"))
+	if len(k.Keys) != 1 || k.Keys[0] != (v1.KeyHistory{Rule: "idle", Key: "ann", Requests: 1800, Over: 120}) {
 		t.Errorf("%+v", k)
 	}
-	if k := h.Keys(start+30*minute, query(hour, false, "hidden")); len(k.Keys) != 0 {
+	if k := h.Keys(start+30*minute, query(length, false, "hidden")); len(k.Keys) != 0 {
 		t.Errorf("a rule that hides its keys: %+v", k.Keys)
 	}
-	all := h.Keys(start+30*minute, query(24*hour, false, ""))
-	if n := len(all.Keys); n > 2*maxKeys || all.Keys[0].Requests < all.Keys[n-1].Requests || all.From > start+minute {
-		t.Errorf("%d keys since %d", n, all.From)
+	all := h.Keys(start+30*minute, query(day, false, ""))
+	if n := len(all.Keys); n > 2*maxKeys || all.Keys[0].Requests < all.Keys[n-1].Requests || all.From.UnixMilli() > start+minute {
+		t.Errorf("%d keys since %v", n, all.From)
 	}
-	if denied := h.Keys(start+30*minute, query(hour, true, "")); len(denied.Keys) != 30 {
+	if denied := h.Keys(start+30*minute, query(length, true, "")); len(denied.Keys) != 30 {
 		t.Errorf("%d rejected keys, want 30", len(denied.Keys))
 	}
-	if later := h.Keys(start+26*hour, query(24*hour, false, "")); len(later.Keys) != 0 {
+	if later := h.Keys(start+26*length, query(day, false, "")); len(later.Keys) != 0 {
 		t.Errorf("%d keys of the day before", len(later.Keys))
 	}
 }
@@ -285,12 +286,12 @@ func TestTrials(t *testing.T) {
 	}
 	for i, keys := range []*distinct.Keys{&a, &b} {
 		p := pop{id: fmt.Sprint("p", i), started: start - second, use: wire.RuleUse{ShadowDenied: 4000, ShadowAdmitted: 6000}}
-		r := p.report(start + hour/2)
+		r := p.report(start + length/2)
 		r.Members[0].AgeMs = 1000
 		r.Trials = []*quotav1.TrialKeys{{Rule: "api", Registers: keys[:]}, {Rule: "api", Registers: []byte("none")}}
-		h.Fold(start+hour/2, []Report{r})
+		h.Fold(start+length/2, []Report{r})
 	}
-	k := again(t, h).Keys(start+hour/2, query(hour, false, ""))
+	k := again(t, h).Keys(start+length/2, query(length, false, ""))
 	if len(k.Trials) != 1 {
 		t.Fatalf("%+v", k.Trials)
 	}
@@ -325,13 +326,13 @@ func TestLiars(t *testing.T) {
 		if n > maxTotals || h.bytes() > maxBytes {
 			t.Fatalf("%d totals of holders, %d bytes", n, h.bytes())
 		}
-		for _, c := range h.chunks {
-			if len(c.Keys) > 2*maxKeys || len(c.Trials) > maxTrials {
-				t.Fatalf("%d keys, %d trials", len(c.Keys), len(c.Trials))
+		for _, o := range h.hours {
+			if len(o.Keys) > 2*maxKeys || len(o.Trials) > maxTrials {
+				t.Fatalf("%d keys, %d trials", len(o.Keys), len(o.Trials))
 			}
 		}
 	}
-	again(t, h).Steps(start+minute, hour)
+	again(t, h).Steps(start+minute, length)
 }
 
 // FuzzLoad: whatever is stored neither stops a replica that goes on from it nor makes what it shows illegal.
@@ -347,12 +348,12 @@ func FuzzLoad(f *testing.F) {
 		h, _ := Load([][]byte{text})
 		p := pop{id: "p1", started: start, use: wire.RuleUse{Admitted: 5}}
 		h.Fold(start+10*second, []Report{p.report(start + 10*second)})
-		s := h.Steps(start+minute, hour)
+		s := h.Steps(start+minute, length)
 		for _, r := range s.Rules {
 			if len(r.Admitted) != len(s.Known) {
 				t.Errorf("%d steps, %d are known", len(r.Admitted), len(s.Known))
 			}
 		}
-		h.Keys(start+minute, query(24*hour, true, ""))
+		h.Keys(start+minute, query(day, true, ""))
 	})
 }

@@ -3,79 +3,61 @@ package history
 import (
 	"maps"
 	"slices"
+	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/distinct"
 )
 
 // late is how long after the end of a step all its reports are folded: PoPs report every 10 s, and a replica folds every 5 s.
 const late = 15 * second
 
-// Steps is what rules decided in steps of time.
-type Steps struct {
-	From, Step int64  // ms
-	Known      []bool // by step
-	Rules      []Rule // with any count, by name
-}
-
-// Rule is what one rule decided in each step.
-type Rule struct {
-	Name                                           string
-	Admitted, Denied, ShadowDenied, Fallback, Shed []uint64
-}
-
-// Steps returns the last steps that are complete, of so many ms together.
-func (h *History) Steps(now, span int64) Steps {
-	t := &coarse
-	if span <= fine.shown {
-		t = &fine
+// Steps returns the last steps that are complete, of so many ms together. It leaves out whom they are of.
+func (h *History) Steps(now, span int64) *v1.History {
+	s := &v1.History{StepMs: length / int64(levels[0]), Rules: []v1.RuleHistory{}}
+	if span > length {
+		s.StepMs = minute
 	}
-	s := Steps{Step: t.length / int64(levels[0])}
-	var chunks []*chunk
-	for _, c := range h.chunks {
-		if c.Length == t.length && c.end() > now-late-span-t.length {
-			chunks = append(chunks, c)
-			s.Step = max(s.Step, c.step())
+	var hours []*hour
+	for _, o := range h.hours {
+		if o.end() > now-late-span-minute {
+			hours, s.StepMs = append(hours, o), max(s.StepMs, o.step())
 		}
 	}
-	until := (now - late) / s.Step * s.Step
-	n := (span + s.Step - 1) / s.Step
-	s.From, s.Known = until-n*s.Step, make([]bool, n)
-	place := func(c *chunk, i int) int { // -1: outside
-		if at := c.Start + int64(i)*c.step(); at >= s.From && at < until {
-			return int((at - s.From) / s.Step)
-		}
-		return -1
-	}
+	n := int((span + s.StepMs - 1) / s.StepMs)
+	from := ((now-late)/s.StepMs - int64(n)) * s.StepMs
+	s.From, s.Known = timeOf(from), make([]bool, n)
 	sums := map[string]*[kinds][]uint64{}
-	for _, c := range chunks {
-		for i, known := range c.Known {
-			if at := place(c, i); at >= 0 && known {
-				s.Known[at] = true
+	for _, o := range hours {
+		for i, known := range o.Known {
+			place := int((o.at(i) - from) / s.StepMs)
+			if o.at(i) < from || place >= n {
+				continue
 			}
-		}
-		for rule, counts := range c.Rules {
-			for k, steps := range counts {
-				for i, count := range steps {
-					at := place(c, i)
-					if at < 0 || count == 0 {
+			s.Known[place] = s.Known[place] || known
+			for rule, counts := range o.Rules {
+				for k, steps := range counts {
+					if len(steps) == 0 || steps[i] == 0 {
 						continue
 					}
 					if sums[rule] == nil {
 						sums[rule] = newSums(n)
 					}
-					sums[rule][k][at] += uint64(count)
+					sums[rule][k][place] += uint64(steps[i])
 				}
 			}
 		}
 	}
 	for _, rule := range slices.Sorted(maps.Keys(sums)) {
 		sum := sums[rule]
-		s.Rules = append(s.Rules, Rule{rule, sum[admitted], sum[denied], sum[shadowDenied], sum[fallback], sum[shed]})
+		s.Rules = append(s.Rules, v1.RuleHistory{
+			Rule: rule, Admitted: sum[admitted], Denied: sum[denied], ShadowDenied: sum[shadowDenied], Fallback: sum[fallback], Shed: sum[shed],
+		})
 	}
 	return s
 }
 
-func newSums(n int64) *[kinds][]uint64 {
+func newSums(n int) *[kinds][]uint64 {
 	sum := new([kinds][]uint64)
 	for k := range sum {
 		sum[k] = make([]uint64, n)
@@ -83,25 +65,7 @@ func newSums(n int64) *[kinds][]uint64 {
 	return sum
 }
 
-// Keys is which keys came in the hours of a span of time.
-type Keys struct {
-	From   int64 // ms: when the first count began
-	Keys   []KeyCount
-	Trials []Trial
-}
-
-// KeyCount is a key and its requests.
-type KeyCount struct {
-	Key
-	Count
-}
-
-// Trial is what a rule on trial decided.
-type Trial struct {
-	Rule                   string
-	Requests, ShadowDenied uint64
-	Keys                   uint64 // that would have been rejected, see [distinct.Keys]
-}
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // KeysQuery is which keys and trials are asked for.
 type KeysQuery struct {
@@ -112,46 +76,48 @@ type KeysQuery struct {
 	Of, Hides func(rule string) bool
 }
 
-// Keys returns the keys that came most, or were rejected most, and all trials.
-func (h *History) Keys(now int64, q KeysQuery) Keys {
-	out, all, trials := Keys{From: now}, map[Key]Count{}, map[string]*Trial{}
-	rejects := map[string]*distinct.Keys{}
-	for _, c := range h.chunks {
-		if c.Length != coarse.length || c.end() <= now-q.Span {
+// Keys returns the keys that came most, or were rejected most, and all trials. It leaves out whom they are of.
+func (h *History) Keys(now int64, q KeysQuery) *v1.HistoryKeys {
+	from, all, trials, rejects := now, map[Key]Count{}, map[string]v1.Trial{}, map[string]*distinct.Keys{}
+	for _, o := range h.hours {
+		if o.end() <= now-q.Span {
 			continue
 		}
-		if first := slices.Index(c.Known, true); first >= 0 {
-			out.From = min(out.From, c.Start+int64(first)*c.step())
+		if first := slices.Index(o.Known, true); first >= 0 {
+			from = min(from, o.at(first))
 		}
-		keys := c.Keys
+		keys := o.Keys
 		if q.Rejected {
-			keys = c.Denied
+			keys = o.Denied
 		}
 		for k, n := range keys {
 			if q.Of(k.Rule) && !q.Hides(k.Rule) {
 				all[k] = Count{all[k].Requests + n.Requests, all[k].Over + n.Over}
 			}
 		}
-		for rule, s := range c.Rules {
+		for rule, s := range o.Rules {
 			would := sum(s[shadowDenied])
 			if requests := would + sum(s[shadowAdmitted]); requests > 0 && q.Of(rule) {
-				t := trials[rule]
-				if t == nil {
-					t = &Trial{Rule: rule}
-					trials[rule], rejects[rule] = t, new(distinct.Keys)
+				if rejects[rule] == nil {
+					rejects[rule] = new(distinct.Keys)
 				}
-				t.Requests, t.ShadowDenied = t.Requests+requests, t.ShadowDenied+would
-				rejects[rule].Merge(c.Trials[rule])
+				rejects[rule].Merge(o.Trials[rule])
+				t := trials[rule]
+				trials[rule] = v1.Trial{Rule: rule, Requests: t.Requests + requests, ShadowDenied: t.ShadowDenied + would}
 			}
 		}
 	}
+	out := &v1.HistoryKeys{From: timeOf(from), Keys: []v1.KeyHistory{}, Trials: []v1.Trial{}}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int { return compareKeys(all, a, b) })
 	for _, k := range keys[:min(len(keys), q.Limit)] {
-		out.Keys = append(out.Keys, KeyCount{k, all[k]})
+		out.Keys = append(out.Keys, v1.KeyHistory{Rule: k.Rule, Override: k.Override, Key: k.Key, Requests: all[k].Requests, Over: all[k].Over})
 	}
 	for _, rule := range slices.Sorted(maps.Keys(trials)) {
-		trials[rule].Keys = rejects[rule].Count()
-		out.Trials = append(out.Trials, *trials[rule])
+		t := trials[rule]
+		if t.Keys = rejects[rule].Count(); t.Keys > 0 {
+			t.ErrorPercent = distinct.ErrorPercent
+		}
+		out.Trials = append(out.Trials, t)
 	}
 	return out
 }

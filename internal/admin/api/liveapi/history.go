@@ -8,7 +8,6 @@ import (
 
 	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/api"
-	"github.com/weirlimit/weir/internal/distinct"
 	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/internal/live/history"
 	"github.com/weirlimit/weir/internal/rule"
@@ -28,13 +27,8 @@ func (o *operations) getHistory(ctx context.Context, in *historyInput) (*api.Bod
 	if err != nil {
 		return nil, err
 	}
-	s := h.Steps(now, spans[in.Span])
-	out := &v1.History{Of: o.Collector.Of(), From: timeOf(s.From), StepMs: s.Step, Known: s.Known, Rules: []v1.RuleHistory{}}
-	for _, r := range s.Rules {
-		out.Rules = append(out.Rules, v1.RuleHistory{
-			Rule: r.Name, Admitted: r.Admitted, Denied: r.Denied, ShadowDenied: r.ShadowDenied, Fallback: r.Fallback, Shed: r.Shed,
-		})
-	}
+	out := h.Steps(now, spans[in.Span])
+	out.Of = o.Collector.Of()
 	return &api.Body[*v1.History]{Body: out}, nil
 }
 
@@ -50,7 +44,7 @@ func (o *operations) getHistoryKeys(ctx context.Context, in *historyKeysInput) (
 	if err != nil {
 		return nil, err
 	}
-	k := h.Keys(now, history.KeysQuery{
+	out := h.Keys(now, history.KeysQuery{
 		Span: spans[in.Span], Rejected: in.By == "denied", Limit: in.Limit,
 		Of: func(name string) bool { return in.Rule == "" || name == in.Rule || rule.Written(name) == in.Rule },
 		Hides: func(name string) bool {
@@ -58,17 +52,7 @@ func (o *operations) getHistoryKeys(ctx context.Context, in *historyKeysInput) (
 			return r != nil && r.HideKeys
 		},
 	})
-	out := &v1.HistoryKeys{Of: o.Collector.Of(), From: timeOf(k.From), Keys: []v1.KeyHistory{}, Trials: []v1.Trial{}}
-	for _, one := range k.Keys {
-		out.Keys = append(out.Keys, v1.KeyHistory{Rule: one.Rule, Override: one.Override, Key: one.Key.Key, Requests: one.Requests, Over: one.Over})
-	}
-	for _, t := range k.Trials {
-		trial := v1.Trial{Rule: t.Rule, Requests: t.Requests, ShadowDenied: t.ShadowDenied, Keys: t.Keys}
-		if t.Keys > 0 {
-			trial.ErrorPercent = distinct.ErrorPercent
-		}
-		out.Trials = append(out.Trials, trial)
-	}
+	out.Of = o.Collector.Of()
 	return &api.Body[*v1.HistoryKeys]{Body: out}, nil
 }
 
@@ -82,5 +66,3 @@ func (o *operations) history(ctx context.Context) (*history.History, int64, erro
 	}
 	return h, now, nil
 }
-
-func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
