@@ -3,32 +3,21 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Span is a length of time on the command line: 90s, 1h30m, 7d or 1d12h. It is not negative.
 type Span time.Duration
 
-// maxDays bounds the days of a span: more are no [time.Duration].
-const maxDays = 100_000
-
 // UnmarshalText reads it.
 func (s *Span) UnmarshalText(text []byte) error {
-	days, rest, found := strings.Cut(string(text), "d")
-	if !found {
-		days, rest = "0", days
-	}
-	n, err := strconv.ParseUint(days, 10, 64)
-	var d time.Duration
-	if err == nil && (rest != "" || !found) {
-		d, err = time.ParseDuration(rest)
-	}
-	if err != nil || n > maxDays || d < 0 || d > maxDays*24*time.Hour {
+	length, ok := rule.ParsePeriod(string(text))
+	if !ok {
 		return fmt.Errorf("%q must be how long, such as 90s, 1h30m or 7d", text)
 	}
-	*s = Span(time.Duration(n)*24*time.Hour + d)
+	*s = Span(time.Duration(length) * time.Microsecond)
 	return nil
 }
 

@@ -11,7 +11,7 @@ func TestWhen(t *testing.T) {
 	time.Local = time.FixedZone("", 2*60*60)
 	defer func() { time.Local = was }()
 	const hour, day = time.Hour, 24 * time.Hour
-	for text, want := range map[string]time.Duration{"0": 0, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 7 * day, "1d12h": 36 * hour, "0d": 0, "100000d": 100_000 * day} {
+	for text, want := range map[string]time.Duration{"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 7 * day, "1d12h": 36 * hour, "0d": 0, "100000d": 100_000 * day} {
 		var s Span
 		if err := s.UnmarshalText([]byte(text)); err != nil || time.Duration(s) != want {
 			t.Errorf("%s: %v, %v", text, time.Duration(s), err)
@@ -30,7 +30,7 @@ func TestWhen(t *testing.T) {
 			t.Errorf("%s is %v, %v; want %s", text, e, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "-1h", "1d-1h", "1h1d", "7", "200000d", "2500000h", "99999999999999999999d", "tomorrow", "2026-13-01", "18:00"} {
+	for _, text := range []string{"", "0", "d", "-1h", "1d-1h", "1h1d", "7", "200000d", "2500000h", "99999999999999999999d", "tomorrow", "2026-13-01", "18:00"} {
 		var s Span
 		var e End
 		if s.UnmarshalText([]byte(text)) == nil || e.UnmarshalText([]byte(text)) == nil {

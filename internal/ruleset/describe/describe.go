@@ -58,9 +58,7 @@ func limitOf(r *rule.Rule, what string) string {
 	if s.Count != 1 && what != "" {
 		what += "s"
 	}
-	if r.Count.ByResponse() {
-		what += " (" + statuses(&r.Count) + ")"
-	}
+	what += statuses(&r.Count)
 	text := fmt.Sprint(s.Count, what, " per ", period(s))
 	if s.Algorithm == limit.Concurrency {
 		text = fmt.Sprint(s.Count, what, " at a time")
@@ -82,28 +80,23 @@ func limitOf(r *rule.Rule, what string) string {
 	return text + " per " + list(parts, " and ")
 }
 
-// statuses are those that a rule counts, such as "401, 5xx, gRPC 16".
+// statuses are those that a rule counts, such as " (401, 5xx, gRPC 16)"; empty: it counts requests.
 func statuses(c *settle.Count) string {
 	var words []string
 	for _, s := range c.Status {
+		word := fmt.Sprint(s)
 		if s < len(settle.Classes) {
-			words = append(words, settle.Classes[s])
-		} else {
-			words = append(words, fmt.Sprint(s))
+			word = settle.Classes[s]
 		}
+		words = append(words, word)
 	}
 	for _, s := range c.GRPCStatus {
 		words = append(words, fmt.Sprint("gRPC ", s))
 	}
-	return strings.Join(words, ", ")
-}
-
-// PerSecond is how many units a second the rule's own limit lets pass of one key; 0: it has no limit, or none per time.
-func PerSecond(r *rule.Rule) float64 {
-	if !r.Limited() {
-		return 0
+	if words == nil {
+		return ""
 	}
-	return r.Limits[0].Limit.PerSecond()
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // period is "minute", or "10 minutes".
@@ -111,18 +104,13 @@ func period(s limit.Spec) string {
 	if s.Calendar != nil {
 		return "calendar " + s.Calendar.Per.String()
 	}
-	for _, u := range []struct {
-		of   limit.Micros
-		name string
-	}{{limit.Day, "day"}, {limit.Hour, "hour"}, {limit.Minute, "minute"}, {limit.Second, "second"}} {
-		switch n := s.Period / u.of; {
-		case s.Period == u.of:
-			return u.name
-		case s.Period%u.of == 0:
-			return fmt.Sprintf("%d %ss", n, u.name)
-		}
+	text := rule.FormatPeriod(s.Period) // "10m"
+	number := strings.TrimRight(text, "dhms")
+	unit := map[string]string{"d": "day", "h": "hour", "m": "minute", "s": "second", "ms": "millisecond"}[text[len(number):]]
+	if number == "1" {
+		return unit
 	}
-	return rule.FormatPeriod(s.Period)
+	return number + " " + unit + "s"
 }
 
 func source(s rule.Source) string {
@@ -143,13 +131,12 @@ func source(s rule.Source) string {
 
 // match is the requests that a condition holds for, such as "POST /login".
 func match(m *rule.Match) string {
-	var words []string
+	var words, paths []string
 	if len(m.Methods) > 0 {
 		words = append(words, list(m.Methods, " or "))
 	}
-	var paths []string
 	for _, p := range m.Paths {
-		paths = append(paths, pathWords[p.Op]+p.Arg+pathEnds[p.Op])
+		paths = append(paths, pathBegins[p.Op]+p.Arg+pathEnds[p.Op])
 	}
 	if len(paths) > 0 {
 		words = append(words, list(paths, " or "))
@@ -157,30 +144,24 @@ func match(m *rule.Match) string {
 	if len(m.Hosts) > 0 {
 		words = append(words, "on "+list(m.Hosts, " or "))
 	}
-	others := len(m.Not)
-	for _, is := range []bool{len(m.Clients) > 0, len(m.Regions) > 0, m.Percent != rule.Percent{}, m.Until > 0} {
-		if is {
-			others++
-		}
-	}
+	others := len(m.Not) + min(len(m.Clients), 1) + min(len(m.Regions), 1) + int(min(m.Until, 1)) + min(m.Percent.To, 1)
 	for _, f := range m.Fields() {
 		others += len(*f.List)
 	}
 	switch {
-	case len(words) == 0 && others == 0:
+	case len(words)+others == 0:
 		return "all requests"
+	case others == 0:
+		return strings.Join(words, " ")
 	case len(words) == 0:
-		words = append(words, "requests")
+		words = []string{"requests"}
 	}
-	if others > 0 {
-		words = append(words, fmt.Sprintf("with %d more condition%s", others, strings.Repeat("s", min(others-1, 1))))
-	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " ") + fmt.Sprintf(" with %d more condition%s", others, strings.Repeat("s", min(others-1, 1)))
 }
 
 var (
-	pathWords = map[rule.Op]string{rule.OpRegex: "paths like "}
-	pathEnds  = map[rule.Op]string{rule.OpPrefix: "…"}
+	pathBegins = map[rule.Op]string{rule.OpRegex: "paths like "}
+	pathEnds   = map[rule.Op]string{rule.OpPrefix: "…"}
 )
 
 // list joins words, of which it has at most three.

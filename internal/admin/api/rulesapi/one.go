@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,10 +29,14 @@ func (o *operations) inForce(ctx context.Context, in *ruleInput) (*api.Body[v1.R
 		all := namedIn(set, in.Rule)
 		for i := range all {
 			r := &all[i]
-			out.Body.Items = append(out.Body.Items, v1.RuleInForce{
-				Rule: r.Name, Mode: r.Mode.String(), Shed: r.Shed != nil, Words: describe.Rule(r), PerSecond: describe.PerSecond(r),
+			item := v1.RuleInForce{
+				Rule: r.Name, Mode: r.Mode.String(), Shed: r.Shed != nil, Words: describe.Rule(r),
 				Example: describe.Example(ctx, r, set.Seed(), time.Now()),
-			})
+			}
+			if r.Limited() {
+				item.PerSecond = r.Limits[0].Limit.PerSecond()
+			}
+			out.Body.Items = append(out.Body.Items, item)
 		}
 		return nil
 	})
@@ -54,43 +59,27 @@ func namedIn(set *rule.Set, name string) (all []rule.Rule) {
 // changed are those of the versions, the newest first, that changed a rule. A version that cannot be read, and one after it,
 // are among them.
 func (o *operations) changed(ctx context.Context, all []versions.Version, name string) (some []versions.Version, err error) {
-	known := map[string][]rule.Rule{} // the rules with the name, by the SHA-256 of a document
-	read := func(v *versions.Version) (is []rule.Rule, err error) {
-		if is, ok := known[v.SHA256]; ok {
-			return is, nil
-		}
-		text, err := o.Store.Document(ctx, *v)
-		if err != nil {
-			return nil, err
-		}
-		d, err := versions.Parse(documentName, text)
-		if err == nil {
-			known[v.SHA256] = namedIn(d.Set, name)
-		}
-		return known[v.SHA256], err
-	}
-	return some, o.try(ctx, func(ctx context.Context) error {
-		for i := range all {
-			v, before := &all[i], []rule.Rule{}
-			if v.Amends != "" {
-				if amends(v.Amends, name) {
-					some = append(some, *v)
+	err = o.try(ctx, func(ctx context.Context) error {
+		sum, before, unread := "", []rule.Rule(nil), false // of the last document
+		for _, v := range slices.Backward(all) {
+			is, unreadable := before, false
+			if v.SHA256 != sum {
+				is, unreadable = nil, true
+				if text, err := o.Store.Document(ctx, v); err == nil {
+					if d, err := versions.Parse(documentName, text); err == nil {
+						is, unreadable = namedIn(d.Set, name), false
+					}
 				}
-				continue
 			}
-			is, err := read(v)
-			if err == nil && i+1 < len(all) {
-				before, err = read(&all[i+1])
+			if v.Amends != "" && amends(v.Amends, name) || v.Amends == "" && (unread || unreadable || !reflect.DeepEqual(is, before)) {
+				some = append(some, v)
 			}
-			if same := len(is)+len(before) == 0 || reflect.DeepEqual(is, before); err != nil || !same {
-				some = append(some, *v)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+			sum, before, unread = v.SHA256, is, unreadable
 		}
-		return nil
+		slices.Reverse(some)
+		return ctx.Err()
 	})
+	return some, err
 }
 
 // amends reports whether an amendment, in the words of a version, is of a rule.
