@@ -71,8 +71,8 @@ const (
 
 	// Look reads a counter for an operator, and goes past caches. Its want is zero, and it has no group and no
 	// holder. Of the grant, Remaining is what the store itself has left, Granted the units that are out on lease or
-	// were spent of such a lease, and TTL until when the last lease ends. Granted is 0 for slots and where the store
-	// is that of another tier.
+	// were spent of such a lease, TTL until when the last lease ends, and RetryAfter until there is a unit (0: there is
+	// one). Granted and RetryAfter are 0 for slots and where the store is that of another tier.
 	Look
 	// Reset empties the counter, and is Look. What is out on lease stays with its holders, so at most the limit and
 	// Granted are admitted after it (Granted is two limits at most: reset again before such leases end, and it may

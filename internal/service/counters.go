@@ -74,7 +74,8 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		if g.Status != lease.OK {
 			return nil, fmt.Errorf("rule %q: %w; try again", c.Rule, ErrUndecided)
 		}
-		c.Limit, c.Remaining, c.Out, c.OutMS, c.ResetMS = g.Limit, g.Remaining, g.Granted, int64(g.TTL), int64(g.Reset)
+		c.Limit, c.Remaining, c.Out, c.OutMS = g.Limit, g.Remaining, g.Granted, int64(g.TTL)
+		c.RetryAfterMS, c.ResetMS = int64(g.RetryAfter), int64(g.Reset)
 	}
 	return slices.DeleteFunc(all, func(c v1.Counter) bool { return c.Variant > 0 && c.Remaining >= c.Limit && c.Out <= 0 }), nil
 }

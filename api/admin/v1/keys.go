@@ -40,7 +40,9 @@ type Counter struct {
 	Remaining int64 `json:"remaining" doc:"Without what PoPs and replicas have on lease."`
 	Out       int64 `json:"out" doc:"Units of leases that did not come back, used or not: no more can be on lease. 0 for slots, and for keys that the aggregator counts."`
 	OutMS     int64 `json:"out_ms" doc:"In how many milliseconds the last of these leases ends."`
-	ResetMS   int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new; of slots unless they are renewed."`
+	// RetryAfterMS is 0 for slots, and for keys that the aggregator counts.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty" doc:"Where nothing remains: in how many milliseconds there is a unit."`
+	ResetMS      int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new; of slots unless they are renewed."`
 }
 
 // Counters are those of a rule and a key.

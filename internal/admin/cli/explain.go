@@ -212,7 +212,11 @@ func why(answer *v1.Explanation) string {
 		return fmt.Sprintf(": %s%d of %d in use", cost, c.Limit-c.Remaining, c.Limit)
 	case len(r.Counters) > 0:
 		c := &r.Counters[0]
-		return fmt.Sprintf(": %s%d of %d used, all free in %s", cost, c.Limit-c.Remaining, c.Limit, ago(uint64(max(c.ResetMS, 0))))
+		free, ms := "free", c.RetryAfterMS
+		if ms == 0 || r.Cost > 1 { // it needs more than the next unit
+			free, ms = "all free", c.ResetMS
+		}
+		return fmt.Sprintf(": %s%d of %d used, %s in %s", cost, c.Limit-c.Remaining, c.Limit, free, ago(uint64(max(ms, 0))))
 	case r.Limit != nil:
 		return fmt.Sprintf(": %sthe limit is %d", cost, *r.Limit)
 	}

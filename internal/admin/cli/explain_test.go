@@ -15,13 +15,16 @@ func TestSummary(t *testing.T) {
 	perKey := v1.Explained{Rule: "per-key", Mode: "enforce", Unknown: true, Needs: []string{"header x-api-key"}}
 	upload := v1.Explained{Rule: "upload", Mode: "enforce", Applies: true, Cost: 1, Counters: []v1.Counter{{Limit: 2, Slots: true}}}
 	used, costly := login, login
-	used.Counters, costly.Counters, costly.Cost = []v1.Counter{{Limit: 5, ResetMS: 42_000}}, nil, 7
+	used.Counters, costly.Counters, costly.Cost = []v1.Counter{{Limit: 5, RetryAfterMS: 12_000, ResetMS: 42_000}}, nil, 7
+	two := used
+	two.Cost = 2
 	for _, c := range []struct {
 		file, by string
 		rules    []v1.Explained
 		want     string
 	}{
-		{"", "login", []v1.Explained{all, used, perKey}, "Would be rejected now by `login`: 5 of 5 used, all free in 42s. Not checked: `per-key` (the log has no header x-api-key)."},
+		{"", "login", []v1.Explained{all, used, perKey}, "Would be rejected now by `login`: 5 of 5 used, free in 12s. Not checked: `per-key` (the log has no header x-api-key)."},
+		{"", "login", []v1.Explained{two}, "Would be rejected now by `login`: it costs 2, 5 of 5 used, all free in 42s."},
 		{"", "upload", []v1.Explained{all, upload}, "Would be rejected now by `upload`: 2 of 2 in use."},
 		{"rules.yaml", "login", []v1.Explained{costly}, "Would be rejected now by `login`: it costs 7, the limit is 5."},
 		{"", "", []v1.Explained{all, login, trial}, "Would be admitted now. Nearest to its limit: `login`, 1 of 5 left."},

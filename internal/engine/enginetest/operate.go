@@ -35,11 +35,14 @@ func lookAndReset(t *testing.T, s Subject) {
 		for round := range 3 {
 			acquire(t, store, p, "k", one(30))
 			acquire(t, store, p, "other", one(10))
-			if g := operate(t, store, engine.Look, p, "k"); g.Remaining != 70 || g.Granted != 0 || g.Reset <= 0 {
+			if g := operate(t, store, engine.Look, p, "k"); g.Remaining != 70 || g.Granted != 0 || g.Reset <= 0 || g.RetryAfter != 0 {
 				t.Fatalf("round %d, after 30: %+v", round, g)
 			}
 			leaves(t, store, p, "k", 70, "after a look")
 			rejected(t, acquire(t, store, p, "k", one(1)), "before the reset")
+			if g := operate(t, store, engine.Look, p, "k"); g.RetryAfter <= 0 || g.RetryAfter > lease.Millis(limit.Hour/limit.Millisecond) {
+				t.Fatalf("round %d, of a key without units: %+v", round, g)
+			}
 			if g := operate(t, store, engine.Reset, p, "k"); g.Remaining != 100 || g.Granted != 0 || g.Reset != 0 {
 				t.Fatalf("round %d, reset: %+v", round, g)
 			}

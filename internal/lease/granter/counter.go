@@ -68,9 +68,10 @@ func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.
 }
 
 // Look reads the counter. Granted is the units that were handed out and did not come back, used or not, and TTL until
-// when the last lease on them ends; both are 0 when that is over.
+// when the last lease on them ends; both are 0 when that is over. RetryAfter is until there is a unit; 0: there is one.
 func (c *Counter) Look(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
 	g := c.Acquire(l, t, now, lease.Want{})
+	g.RetryAfter = lease.CeilMillis(l.Peek(c.State, now, 1).RetryAfter)
 	if c.Leased > 0 && now < c.OutUntil {
 		g.Granted, g.TTL = min(c.Leased, limit.MaxCount), lease.Millis((c.OutUntil-now)/limit.Millisecond)
 	}

@@ -70,6 +70,9 @@ func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err e
 			w = lease.Want{}
 		}
 		g = a.Policy.Terms.Grant(l, &w, &d, v[1] == 1)
+		if m >= Look {
+			g.RetryAfter = lease.CeilMillis(d.RetryAfter)
+		}
 	}
 	if m != Fit || g.Status == lease.Unavailable {
 		fits = g.Status == lease.OK
