@@ -247,8 +247,8 @@ func TestView(t *testing.T) {
 	})
 }
 
-// The workers of a PoP are one row, with the rules of the one that is behind. An idle worker does not learn that somebody
-// watches: what it reported before counts only where no other worker is heard.
+// The workers of a PoP are one row, with the rules of the one that is behind. What a worker that is not heard reported
+// before counts only where no other worker is heard.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, 1, live.Config{})

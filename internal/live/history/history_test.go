@@ -193,49 +193,23 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// With many rules steps become longer, and the history keeps within its memory, whatever is reported.
+// With many rules steps become longer and have the sums of the steps before, and the history keeps within its memory.
 func TestCoarser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("folds a day of 1,000 rules")
-	}
-	h := New()
-	var total uint64
-	for now := int64(start); now <= start+day; now += 5 * minute {
+	h, now := New(), int64(start)
+	for ; now <= start+4*length; now += 5 * minute {
 		m := &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: uint64(now - start)}}}
-		for i := range 1000 {
-			n := uint64(now-start) * 2
+		for i := range 3000 {
+			n := uint64(now-start) / second
 			m.Rules = append(m.Rules, &quotav1.RuleUse{Rule: fmt.Sprint("rule", i), Admitted: n, Denied: n, ShadowDenied: n, Fallback: n, Shed: n})
 		}
-		total = uint64(now - start)
 		h.holders.Folded = now - 30*second
-		h.Fold(now, []Report{{"p1", now, m}})
-		if n := h.bytes(); n > maxBytes {
-			t.Fatalf("%d bytes after %d min", n, (now-start)/minute)
+		if h.Fold(now, []Report{{"p1", now, m}}); h.bytes() > maxBytes {
+			t.Fatalf("%d bytes after %d min", h.bytes(), (now-start)/minute)
 		}
 	}
-	if s := h.Steps(start+day+minute, day); s.StepMs <= minute || s.StepMs > length || len(s.Rules) != 1000 {
-		t.Errorf("steps of %d s, %d rules, %d", s.StepMs/second, len(s.Rules), total)
-	}
-}
-
-// Longer steps have the sums of the steps before.
-func TestCoarsen(t *testing.T) {
-	h := New()
-	p := pop{id: "p1", started: start}
-	for now := int64(start); now <= start+30*minute; now += 10 * second {
-		p.use.Admitted += 10
-		h.Fold(now, []Report{p.report(now)})
-	}
-	before := total(h.Steps(start+30*minute, length).Rules[0].Admitted)
-	for _, steps := range levels[1:] {
-		for _, o := range h.hours {
-			o.coarsen(steps)
-		}
-		h = again(t, h)
-		s := h.Steps(start+30*minute, length)
-		if n := total(s.Rules[0].Admitted); s.StepMs != length/int64(steps) || before-n > uint64(s.StepMs/second) {
-			t.Errorf("%d steps: %d ms each, %d requests, were %d", steps, s.StepMs, n, before)
-		}
+	s := again(t, h).Steps(now+length, day)
+	if s.StepMs <= minute || s.StepMs > length || len(s.Rules) != 3000 || total(s.Rules[0].Shed) != 4*length/second {
+		t.Errorf("steps of %d s, %d rules, %d requests", s.StepMs/second, len(s.Rules), total(s.Rules[0].Shed))
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	// reportEvery is the least time from one report to the next while somebody watches.
 	reportEvery lease.Millis = 1000
+	// shareEvery is how much longer somebody watches at least, by an answer, when the other workers are told.
+	shareEvery lease.Millis = 500
 	// recordEvery is the time from one report for the history to the next.
 	recordEvery lease.Millis = 10_000
 	// keysEvery is how many times recordEvery there are between reports with keys, on average; chance adds or takes one, so that
@@ -39,6 +41,7 @@ type Reporter struct {
 	uplink *uplink.Uplink
 
 	started   lease.Millis
+	shared    lease.Millis // until when somebody watches, by the last answer to any worker
 	watched   bool         // somebody watches
 	next      lease.Millis // when a report may be sent to somebody who watches
 	problem   string       // the last one; empty: none
@@ -78,6 +81,13 @@ func (r *Reporter) Problem(now lease.Millis, text string) {
 // Tick sends a report if one is due, and begins or ends to collect.
 func (r *Reporter) Tick(now lease.Millis, self Self) {
 	w := &r.uplink.Watch
+	switch until := r.pop.Watched(); {
+	case until != r.shared: // once: an answer to this worker may end it
+		r.shared, w.Until = until, max(w.Until, until)
+	case w.Until >= until+shareEvery:
+		r.shared = w.Until
+		r.pop.SetWatched(w.Until)
+	}
 	if watched := now < w.Until; watched != r.watched {
 		r.watched = watched
 		r.forgetView()

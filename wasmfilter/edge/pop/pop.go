@@ -21,6 +21,7 @@ var (
 	keyProcess = []byte("process") // identity of the process; written once
 	keyPlugin  = []byte("plugin")  // generation of the plugin configuration
 	keyLeader  = []byte("leader")  // which worker does the background work, until when
+	keyWatched = []byte("watched") // until when somebody watches the running system
 )
 
 // PoP is this worker's view of its PoP: what all workers of the process agree on,
@@ -78,6 +79,19 @@ func (o *PoP) SetRecord(key []byte, version uint32, words ...uint64) bool {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	return o.Store.Set(key, b, version) == table.Stored
+}
+
+// Watched is until when somebody watches, by the answers to any worker; 0: nobody did.
+func (o *PoP) Watched() lease.Millis {
+	var until [1]uint64
+	o.Record(keyWatched, until[:])
+	return lease.Millis(until[0])
+}
+
+// SetWatched tells all workers that somebody watches until then: one without requests has no answer that says so.
+func (o *PoP) SetWatched(until lease.Millis) {
+	var before [1]uint64
+	o.SetRecord(keyWatched, o.Record(keyWatched, before[:]), uint64(until)) // if another worker was faster, it heard the same
 }
 
 // SetClock sets which time of day it is at now; at least once a minute.
