@@ -99,8 +99,11 @@ func (w *World) applyChanged(rules string, err error) {
 // apply puts rules into Consul, as a person does.
 func (w *World) apply(rules, reason string) {
 	w.t.Helper()
-	w.number++
-	text := fatal.Get(marked(rules, w.number))(w.t)
+	text := rules
+	if !w.unmarked {
+		w.number++
+		text = fatal.Get(marked(rules, w.number))(w.t)
+	}
 	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
 	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "rules", "apply", file, "--reason", reason,
 		"--consul", w.Regions[0].Consul.Leader().Addr)
@@ -112,6 +115,12 @@ func (w *World) apply(rules, reason string) {
 		w.t.Fatalf("weir rules apply printed %q: %v", out, err)
 	}
 	w.rules = rules
+}
+
+// Unmark applies the rules without the marker, from now on, for people who look at them. Nothing plays in such a world.
+func (w *World) Unmark() {
+	w.unmarked = true
+	w.apply(w.rules, "without the marker of tests")
 }
 
 // awaitRules waits until every program and every worker of every PoP decides by the rules that were applied last.

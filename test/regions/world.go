@@ -31,6 +31,7 @@ type World struct {
 
 	rules    string  // those that were applied last
 	number   int     // of these, from 1; see [marker]
+	unmarked bool    // they have none
 	revision float64 // that Consul has given them
 
 	plays int    // so far
