@@ -40,12 +40,7 @@ func (d *diffCmd) Run(stdout io.Writer) error {
 // changes prints which requests rules change, in the format text or json. The error is errDiffers if any does.
 func changes(before, after *rule.Set, format string, out io.Writer) error {
 	d := rulediff.Compare(context.Background(), before, after, time.Now())
-	var err error
-	if format == "json" {
-		err = writeJSON(out, d)
-	} else {
-		_, err = io.WriteString(out, cli.Escaped(d.String(), "\n")) // it may have the words of others
-	}
+	err := cli.Format{Output: format}.Print(out, d, cli.Escaped(d.String(), "\n")) // it may have the words of others
 	if err == nil && !d.Same() {
 		err = errDiffers
 	}

@@ -13,6 +13,11 @@ import (
 func TestForgetRegion(t *testing.T) {
 	aggregator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "at a region") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"status": 404, "code": "unknown-operation", "detail": "there is no such operation"}`))
+			return
+		}
 		if r.Method+" "+r.URL.Path+" "+string(text) != `POST /v1/regions:forget {"region":"eu"}`+"\n" {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = w.Write([]byte(`{"status": 409, "detail": "it is not dead"}`))
@@ -22,7 +27,7 @@ func TestForgetRegion(t *testing.T) {
 	}))
 	defer aggregator.Close()
 	at := strings.TrimPrefix(aggregator.URL, "http://")
-	for region, want := range map[string]string{"eu": "nothing is withheld for region eu", "us": "it is not dead"} {
+	for region, want := range map[string]string{"eu": "nothing is withheld for region eu", "us": "it is not dead", "at a region": "name an aggregator by --admin or --context"} {
 		out, err := exec.CommandContext(t.Context(), binary, "admin", "forget-region", region, "--admin", at).CombinedOutput()
 		if (err == nil) != (region == "eu") || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, %q, want %q", region, err, out, want)

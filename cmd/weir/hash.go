@@ -24,39 +24,32 @@ func (h *hashCmd) Run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if h.KeySecrets == "" {
-		if r.Hash {
-			return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
-		}
-		return h.print(stdout, []hashed{{Key: string(r.KeyOf(values))}})
-	}
-	all, err := secrets.Read(h.KeySecrets)
-	if err != nil {
-		return err
-	}
 	var keys []hashed
-	for i := range all {
-		keys = append(keys, hashed{string(r.HashedKeyOf(values, &all[i].Secret)), all[i].ID})
+	switch {
+	case h.KeySecrets != "":
+		all, err := secrets.Read(h.KeySecrets)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			keys = append(keys, hashed{string(r.HashedKeyOf(values, &all[i].Secret)), all[i].ID})
+		}
+	case r.Hash:
+		return errors.New("rule " + r.Name + " hashes its keys; give --key-secrets")
+	default:
+		keys = []hashed{{Key: string(r.KeyOf(values))}}
 	}
-	return h.print(stdout, keys)
+	var text strings.Builder
+	for _, k := range keys {
+		text.WriteString(strings.TrimSpace(k.Key+" "+k.Secret) + "\n")
+	}
+	return h.Print(stdout, keys, text.String())
 }
 
 // hashed is a key as it is counted.
 type hashed struct {
 	Key    string `json:"key"`
 	Secret string `json:"secret,omitempty"` // names the secret that it is hashed under
-}
-
-func (h *hashCmd) print(out io.Writer, keys []hashed) error {
-	if h.Output == "json" {
-		return writeJSON(out, keys)
-	}
-	for _, k := range keys {
-		if _, err := fmt.Fprintln(out, strings.TrimSpace(k.Key+" "+k.Secret)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rule is the rule that the values are for; without --rules one that takes each as it is.

@@ -43,9 +43,6 @@ type tokenItem struct {
 // Run prints a token, and the item of the file of tokens that it needs.
 func (t *tokenCmd) Run(stdout io.Writer) error {
 	token, sum := access.NewToken()
-	if t.Output == "json" {
-		return writeJSON(stdout, map[string]any{"token": token, "item": tokenItem{t.Name, t.Role, t.Prefix, t.Until.Time, sum}})
-	}
 	item := fmt.Sprintf("{ name: %q, role: %s, ", t.Name, t.Role)
 	if t.Prefix != "" {
 		item += fmt.Sprintf("prefix: %q, ", t.Prefix)
@@ -53,8 +50,8 @@ func (t *tokenCmd) Run(stdout io.Writer) error {
 	if !t.Until.IsZero() {
 		item += fmt.Sprintf("until: %q, ", t.Until.Format(time.RFC3339))
 	}
-	_, err := fmt.Fprintf(stdout, "%s\n# the token is above, and is nowhere else; below is its item for tokens: in the file of --admin-tokens\n- %ssha256: %q }\n", token, item, sum)
-	return err
+	answer := map[string]any{"token": token, "item": tokenItem{t.Name, t.Role, t.Prefix, t.Until.Time, sum}}
+	return t.Print(stdout, answer, fmt.Sprintf("%s\n# the token is above, and is nowhere else; below is its item for tokens: in the file of --admin-tokens\n- %ssha256: %q }\n", token, item, sum))
 }
 
 type forgetCmd struct {
@@ -66,6 +63,9 @@ type forgetCmd struct {
 func (f *forgetCmd) Run(stdout io.Writer) error {
 	return f.Use(func(ctx context.Context, c *client.Client) error {
 		_, err := c.Do(ctx, client.Call{Method: http.MethodPost, Path: "/v1/regions:forget", Body: v1.Region{Region: f.Region}}, nil)
+		if p := new(v1.Problem); errors.As(err, &p) && p.Code == v1.CodeUnknown {
+			return errors.New("the installation is a region, which withholds nothing for other regions; name an aggregator by --admin or --context")
+		}
 		if err == nil {
 			_, err = fmt.Fprintf(stdout, "nothing is withheld for region %s any more\n", f.Region)
 		}

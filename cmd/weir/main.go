@@ -216,9 +216,5 @@ type versionCmd struct {
 
 // Run prints the version.
 func (v *versionCmd) Run(stdout io.Writer) error {
-	if v.Output == "json" {
-		return writeJSON(stdout, map[string]string{"version": version.Version})
-	}
-	_, err := fmt.Fprintln(stdout, "weir", version.Version)
-	return err
+	return v.Print(stdout, map[string]string{"version": version.Version}, "weir "+version.Version+"\n")
 }

@@ -255,8 +255,6 @@ function Keys({ rule, limit, look }: { rule: string; limit: (counted: string) =>
   )
 }
 
-const outcomes = { admitted: "admitted", denied: "rejected", unavailable: "fallback", "would-deny": "would be rejected" }
-
 function Decisions() {
   return (
     <Table
@@ -266,7 +264,7 @@ function Decisions() {
       empty="No decision has been seen yet."
       columns={[
         { name: "when", of: (d) => <Time at={d.when} /> },
-        { name: "outcome", of: (d) => <span class={d.outcome === "admitted" ? "good" : "bad"}>{outcomes[d.outcome]}</span> },
+        { name: "outcome", of: (d) => <span class={d.outcome === "admitted" ? "good" : "bad"}>{d.outcome.replaceAll("-", " ")}</span> },
         { name: "key", of: (d) => <Text of={d.key} most={60} /> },
         { name: "at", of: (d) => <Text of={d.from} /> },
         { name: "remaining", right: true, of: (d) => <Num of={d.remaining} /> },

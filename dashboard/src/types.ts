@@ -119,7 +119,7 @@ export interface Decision {
   override?: string
   key: string
   from: string
-  outcome: "admitted" | "denied" | "unavailable" | "would-deny"
+  outcome: "admitted" | "rejected" | "fallback" | "would-be-rejected"
   remaining: number
   retry_after_ms?: number
 }

@@ -98,7 +98,7 @@ type Decisions struct {
 }
 
 // Outcomes are those of decisions, by their numbers; 0: none.
-var Outcomes = []string{"", "admitted", "denied", "unavailable", "would-deny"}
+var Outcomes = []string{"", "admitted", "rejected", "fallback", "would-be-rejected"}
 
 // Decision is what became of a request at one rule.
 type Decision struct {
@@ -107,7 +107,7 @@ type Decision struct {
 	Override     string    `json:"override,omitempty"`
 	Key          string    `json:"key" doc:"As that of a rate."`
 	From         string    `json:"from" doc:"The PoP, or the region, that shows it."`
-	Outcome      string    `json:"outcome" enum:"admitted,denied,unavailable,would-deny" doc:"unavailable: on_failure decided; would-deny: a shadow rule or a candidate."`
+	Outcome      string    `json:"outcome" enum:"admitted,rejected,fallback,would-be-rejected" doc:"fallback: on_failure decided; would-be-rejected: by a shadow rule or a candidate."`
 	Remaining    uint64    `json:"remaining" doc:"Units that the PoP knew of."`
 	RetryAfterMs uint64    `json:"retry_after_ms,omitempty"`
 }

@@ -64,15 +64,11 @@ func (c *change) amends(out io.Writer, as Format, call client.Call) error {
 		if _, err := to.Do(ctx, call, &amended); err != nil {
 			return err
 		}
-		if as.Output == "json" {
-			return (&Output{as.Output}).Print(out, amended, nil, "")
-		}
 		text := fmt.Sprintf("Applied. Revision %d: %s.", amended.Version.Revision, amended.Version.Amends)
 		if amended.Before != "" {
 			text += " Before: " + amended.Before + "."
 		}
-		_, err := io.WriteString(out, safe(text)+"\n")
-		return err
+		return as.Print(out, amended, safe(text)+"\n")
 	})
 }
 

@@ -63,7 +63,7 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 	answers := map[string]any{
 		"GET /v1/status":      s,
 		"GET /v1/top":         v1.Top{Keys: []v1.Rate{{Rule: "login", Override: "vip", Key: evil, From: "fra1", PerSecond: 12.25, Over: 1}}, Rules: s.Rules},
-		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "denied", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
+		"POST /v1/keys:peek":  v1.Counters{Items: counter, PoPs: []v1.Decision{{From: "fra1", Rule: "login", Outcome: "rejected", RetryAfterMs: 1500, When: day}, {From: "ham2", Rule: "login", Outcome: "admitted", Remaining: 3, When: day}}},
 		"POST /v1/keys:reset": v1.Counters{Items: counter[:1]},
 		"POST /v1/explain": v1.Explanation{RejectedBy: "login", Rules: []v1.Explained{
 			{Rule: "overload", Mode: "enforce", Applies: true, Class: "critical", Counted: "ann"},
@@ -93,7 +93,7 @@ func serve(t *testing.T, s *v1.Status) (at Installation, calls *[]string) {
 			t.Errorf("%s %s was called", r.Method, r.URL)
 		case r.URL.Path == "/v1/stream":
 			text, _ := json.Marshal(v1.Decisions{Items: []v1.Decision{
-				{When: day, Rule: "login", Key: evil, From: "fra1", Outcome: "denied", Override: "vip", RetryAfterMs: 1500}, {When: day, Rule: "login", Key: "ann", From: "fra1", Outcome: "admitted", Remaining: 3},
+				{When: day, Rule: "login", Key: evil, From: "fra1", Outcome: "rejected", Override: "vip", RetryAfterMs: 1500}, {When: day, Rule: "login", Key: "ann", From: "fra1", Outcome: "admitted", Remaining: 3},
 			}})
 			fmt.Fprintf(w, "event: rules\ndata: {}\n\nevent: decisions\ndata: %s\n\nevent: problem\ndata: {\"detail\":\"redis is away\"}\n\n", text)
 		default:
@@ -124,7 +124,7 @@ func TestCommands(t *testing.T) {
 		"status": &Status{listing: list("text")}, "status_wide": &Status{listing: list("wide")}, "status_json": &Status{listing: list("json")},
 		"top":            &Top{listing: list("text"), By: "key", Limit: 3, EachPop: true},
 		"top_rule":       &Top{listing: list("wide"), By: "rule", Limit: 3},
-		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "denied", PerSecond: 7, For: Span(time.Minute), Output: "text"},
+		"tap":            &Tap{Installation: at, Rule: "login", Key: "a&b", Outcome: "rejected", PerSecond: 7, For: Span(time.Minute), Output: "text"},
 		"tap_json":       &Tap{Installation: at, PerSecond: 7, For: Span(time.Minute), Output: "json"},
 		"explain":        &Explain{URL: "/login?a=b", Method: "POST", Header: []string{"X-A: 1", "X-A:2"}, Client: "192.0.2.1", Claim: map[string]string{"sub": "ann"}, Metadata: map[string]string{"ai:model": "large"}, listing: list("text")},
 		"explain_line":   &Explain{Line: `{"path":"/login?a=b","host":"h","headers":{"x-a":null},"client":"192.0.2.1","details":"weir-denied:login","rule":"login","status":429}`, Region: "eu", listing: list("text")},

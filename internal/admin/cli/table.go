@@ -26,6 +26,17 @@ type Format struct {
 	Output string `short:"o" enum:"text,json" default:"text" help:"How to print: as text, or as json for programs."`
 }
 
+// Print prints an answer as JSON, or as this text.
+func (f Format) Print(out io.Writer, answer any, text string) (err error) {
+	if f.Output == "json" {
+		text, err = encode(answer, "  ")
+	}
+	if err == nil {
+		_, err = io.WriteString(out, text)
+	}
+	return err
+}
+
 // Print prints an answer as JSON, or a list of items as a table.
 //
 // A column without a text in any row is left out. Columns are parted by blanks. Each is the path of a field of an item, such as version.revision, or several parted by |, of
@@ -33,11 +44,7 @@ type Format struct {
 // are in wide tables alone.
 func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 	if o.Output == "json" {
-		text, err := encode(answer, "  ")
-		if err == nil {
-			_, err = io.WriteString(out, text)
-		}
-		return err
+		return Format(*o).Print(out, answer, "")
 	}
 	text, err := json.Marshal(items)
 	if err != nil {
@@ -75,7 +82,7 @@ func (o *Output) Print(out io.Writer, answer, items any, columns string) error {
 const plain, bold, red, green, yellow = "\x1b[00m", "\x1b[01m", "\x1b[31m", "\x1b[32m", "\x1b[33m"
 
 // colours are those of columns, by their titles, and of words.
-var colours = map[string]string{"problem": red, "last error": red, "reason": yellow, "denied": red, "rejected": red, "unavailable": red, "would-deny": yellow, "admitted": green}
+var colours = map[string]string{"problem": red, "last error": red, "reason": yellow, "rejected": red, "fallback": red, "would be rejected": yellow, "admitted": green}
 
 // paint colours a text, if standard output is a terminal and NO_COLOR is not set.
 func paint(code, text string) string {
@@ -143,6 +150,9 @@ func cell(field string, value any) string {
 	case string:
 		if when, err := time.Parse(time.RFC3339, v); err == nil && (field == "when" || field == "until") {
 			return when.Local().Format(time.RFC3339)
+		}
+		if field == "outcome" {
+			return strings.ReplaceAll(v, "-", " ")
 		}
 		return v
 	case bool:

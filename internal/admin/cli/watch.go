@@ -80,7 +80,7 @@ type Tap struct {
 	Installation `embed:""`
 	Rule         string `predictor:"rule" help:"Only of this rule."`
 	Key          string `help:"Only of this key, its parts joined by |."`
-	Outcome      string `enum:",admitted,denied,unavailable,would-deny" default:"" help:"Only these: admitted, denied, unavailable or would-deny."`
+	Outcome      string `enum:",admitted,rejected,fallback,would-be-rejected" default:"" help:"Only these: admitted, rejected, fallback (on_failure decided) or would-be-rejected (by a rule on trial)."`
 	PerSecond    int    `default:"10" help:"Most decisions a second, 1 to 1000; of more chance picks."`
 	For          Span   `default:"1m" help:"For how long."`
 	Output       string `short:"o" enum:"text,json" default:"text" help:"How to print: as lines of text, or each as a line of json for programs."`
@@ -127,7 +127,7 @@ func (t *Tap) line(d *v1.Decision) string {
 		text, _ := encode(d, "") // it was JSON
 		return text
 	}
-	line := fmt.Sprintf("%s  %-11s  %s  %s  %s", d.When.Local().Format("15:04:05.000Z07:00"), d.Outcome, d.From, d.Rule, d.Key)
+	line := fmt.Sprintf("%s  %-17s  %s  %s  %s", d.When.Local().Format("15:04:05.000Z07:00"), cell("outcome", d.Outcome), d.From, d.Rule, d.Key)
 	if d.Override != "" {
 		line += "  override " + d.Override
 	}
@@ -136,5 +136,5 @@ func (t *Tap) line(d *v1.Decision) string {
 	} else {
 		line += fmt.Sprint("  remaining ", d.Remaining)
 	}
-	return paint(colours[d.Outcome], safe(strings.TrimSpace(line))) + "\n"
+	return paint(colours[cell("outcome", d.Outcome)], safe(strings.TrimSpace(line))) + "\n"
 }

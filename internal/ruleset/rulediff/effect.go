@@ -55,12 +55,12 @@ var (
 	modes    = map[rule.Mode]int{rule.Exempt: -2, rule.Shadow: -1, rule.Off: -1}
 	failures = map[lease.OnFailure]int{lease.FailureAllow: -1, lease.FailureDeny: 1}
 	scopes   = map[rule.Scope]int{rule.ScopePoP: -1, rule.ScopeGlobal: 1}
+	counts   = map[bool]int{true: -1} // of some responses, not of every request
 )
 
 // effectOf is the effect of a field of a rule.
 func effectOf(name string, a, b *side) string {
-	exempt := a.rule.Mode == rule.Exempt && b.rule.Mode == rule.Exempt
-	switch {
+	switch exempt := a.rule.Mode == rule.Exempt && b.rule.Mode == rule.Exempt; {
 	case name == "mode":
 		return ranked(modes[a.rule.Mode], modes[b.rule.Mode])
 	case name == "match" && exempt && covers(b.rule, a.rule):
@@ -72,7 +72,7 @@ func effectOf(name string, a, b *side) string {
 	case name == "on_failure":
 		return ranked(failures[a.rule.OnFailure], failures[b.rule.OnFailure])
 	case name == "count":
-		return ranked(strictness(a.rule), strictness(b.rule))
+		return ranked(counts[a.rule.Count.ByResponse()], counts[b.rule.Count.ByResponse()])
 	case name == "scope":
 		return ranked(scopes[a.rule.Scope], scopes[b.rule.Scope])
 	}
@@ -81,14 +81,6 @@ func effectOf(name string, a, b *side) string {
 		return ""
 	}
 	return x.effect(*y)
-}
-
-// strictness is 1 for a rule that counts every request, and 0 for one that counts some responses.
-func strictness(r *rule.Rule) int {
-	if r.Count.ByResponse() {
-		return 0
-	}
-	return 1
 }
 
 // ranked is the effect of a change from a strictness to another one.

@@ -221,7 +221,7 @@ func TestPeekByPoP(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	var looking sync.WaitGroup
 	for key, want := range map[v1.Key]string{
-		{Rule: "login", Counted: "192.0.2.1|bob"}: "2: fra1 denied 2, ham2 denied 1, ",
+		{Rule: "login", Counted: "192.0.2.1|bob"}: "2: fra1 rejected 2, ham2 rejected 1, ",
 		{Rule: "pop", Counted: "192.0.2.1"}:       "0: fra1 admitted 0, ham2 admitted 0, ",
 		{Rule: "secret", Counted: "bob"}:          "0: fra1 admitted 0, ham2 admitted 0, ",
 		{Rule: "hidden", Counted: "eve"}:          "1: ",

@@ -102,11 +102,15 @@ func (w *world) get(path string, into any) {
 	}
 }
 
-// One call has members report, waits until they have, and shows them with all rules; the next one need not wait.
+// One call has members report, waits until they have, and shows them with all rules; the next one need not wait. Two of one
+// name have numbers.
 func TestStatus(t *testing.T) {
 	w := newWorld(t, live.Config{Region: "eu", PerSecond: func(string, string, []byte) float64 { return 10 }})
 	w.revision.Store(7)
-	w.feed(2, func(i int) *quotav1.ReportRequest {
+	w.feed(3, func(i int) *quotav1.ReportRequest {
+		if i == 2 {
+			return report("fra1", func(m *quotav1.ReportRequest) { m.Holder = []byte("another instance") })
+		}
 		return report(fmt.Sprint("fra", i), func(m *quotav1.ReportRequest) {
 			m.Rules = []*quotav1.RuleUse{{Rule: "login", Matched: 20, Admitted: 15, Denied: 5, AdmittedRate: 1500, DeniedRate: 500}, {Rule: "login@1d", Matched: 20, NoKey: 5, ShadowDenied: 3}, {Rule: "nokey", NoKey: 9}}
 			m.Keys = []*quotav1.KeyRate{{Rule: "login", Key: []byte("ann"), Count: 9000, Over: 1000}}
@@ -119,14 +123,14 @@ func TestStatus(t *testing.T) {
 		t.Errorf("after %v: %+v", waited, s)
 	}
 	want := v1.Member{
-		Kind: "pop", Region: "eu", Name: "fra1", Holder: "66726131202020202020202020202020", Workers: 1, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700, Keys: 10, Places: 100,
+		Kind: "pop", Region: "eu", Name: "fra1 (2)", Holder: "66726131202020202020202020202020", Workers: 1, RulesVersion: "old", RulesRevision: 6, DegradedMs: 700, Keys: 10, Places: 100,
 		Problem: "has rules 6, not 7; its region has not answered for 700ms",
 	}
-	if len(s.Members) != 2 {
+	if len(s.Members) != 3 || s.Members[1].Name != "fra1" {
 		t.Fatalf("%+v", s.Members)
 	}
-	if s.Members[1].LastReportMs = 0; s.Members[1] != want {
-		t.Errorf("%+v, want %+v", s.Members[1], want)
+	if s.Members[2].LastReportMs = 0; s.Members[2] != want {
+		t.Errorf("%+v, want %+v", s.Members[2], want)
 	}
 	rules := []v1.Use{
 		{Rule: "idle", Mode: "exempt", Limit: "lifts all other rules", Hint: v1.HintMatchedNothing},
@@ -266,14 +270,14 @@ func TestStream(t *testing.T) {
 		})
 	})
 	events, denied, decided, before, changed := map[string]int{}, 0, v1.Decision{}, uint64(0), false
-	err := w.follow("?top=denied&tap=true&rule=login&outcome=denied&key=a%3Cb", func(event string, data []byte) bool {
+	err := w.follow("?top=denied&tap=true&rule=login&outcome=rejected&key=a%3Cb", func(event string, data []byte) bool {
 		events[event]++
 		switch event {
 		case v1.EventTop:
 			denied = max(denied, len(read[v1.Top](t, data).Keys))
 		case v1.EventDecisions:
 			for _, decided = range read[v1.Decisions](t, data).Items {
-				if decided.Rule != "login@1d" || decided.Outcome != "denied" || decided.Key != "a<b" || decided.From != "fra1" || decided.RetryAfterMs != 5 || decided.Remaining <= before || time.Since(decided.When) > 2*time.Hour {
+				if decided.Rule != "login@1d" || decided.Outcome != "rejected" || decided.Key != "a<b" || decided.From != "fra1" || decided.RetryAfterMs != 5 || decided.Remaining <= before || time.Since(decided.When) > 2*time.Hour {
 					t.Errorf("%+v", decided)
 				}
 				before = decided.Remaining
@@ -296,7 +300,7 @@ func TestStream(t *testing.T) {
 	if err == nil || errors.Is(err, errEnough) || p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "logni") {
 		t.Errorf("%v, %+v", err, p)
 	}
-	for _, query := range []string{"?tap=true&outcome=rejected", "?per_second=0", "?per_second=1001", "?top=pop", "?taps=true", "?limit=513"} {
+	for _, query := range []string{"?tap=true&outcome=denied", "?per_second=0", "?per_second=1001", "?top=pop", "?taps=true", "?limit=513"} {
 		if err := w.follow(query, func(string, []byte) bool { return true }); err == nil || errors.Is(err, errEnough) || !strings.Contains(err.Error(), "query.") {
 			t.Errorf("%s: %v", query, err)
 		}

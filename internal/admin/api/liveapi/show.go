@@ -37,8 +37,14 @@ func (o *operations) status(v *live.View) *v1.Status {
 			newest.Version, newest.Revision = m.RulesVersion, m.RulesRevision
 		}
 	}
+	same := map[[3]string]int{} // replicas on one host have its name
 	for i := range s.Members {
-		s.Members[i].Problem = problems(&s.Members[i], newest)
+		m := &s.Members[i]
+		who := [3]string{m.Kind, m.Region, m.Name}
+		if same[who]++; same[who] > 1 {
+			m.Name += fmt.Sprintf(" (%d)", same[who])
+		}
+		m.Problem = problems(m, newest)
 	}
 	return s
 }

@@ -28,7 +28,7 @@ type streamInput struct {
 	Tap       bool   `query:"tap" doc:"Send single decisions, which have what follows."`
 	Rule      string `query:"rule" doc:"Name of the decisions' rule; missing: any."`
 	Key       string `query:"key" doc:"The decisions' key, its parts joined by |; missing: any."`
-	Outcome   string `query:"outcome" enum:"admitted,denied,unavailable,would-deny" doc:"Missing: any."`
+	Outcome   string `query:"outcome" enum:"admitted,rejected,fallback,would-be-rejected" doc:"Missing: any."`
 	PerSecond uint32 `query:"per_second" minimum:"1" maximum:"1000" default:"10" doc:"Decisions a second at most."`
 }
 
