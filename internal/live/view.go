@@ -35,7 +35,7 @@ type View struct {
 	// Missing are the regions that have not reported for 3 s.
 	Missing []string
 	// Regions are those that reported within 3 s, by name.
-	Regions []RegionRates
+	Regions []v1.RegionUse
 	// Rules are those that decided anything, by name.
 	Rules []Use
 	// Busiest and Denied are the keys that come most, and that are rejected most, the first ones most, at most 512.
@@ -147,15 +147,9 @@ func members(parts []part) []*quotav1.Member {
 	})
 }
 
-// RegionRates are how many requests rules admitted and rejected a second lately at the PoPs of a region, in thousandths of one.
-type RegionRates struct {
-	Region           string // empty: it has no name
-	Admitted, Denied uint64
-}
-
 // regions adds the rates of each region that reported lately.
-func (d *Collector) regions(v *View) (all []RegionRates) {
-	sums := map[string]*RegionRates{}
+func (d *Collector) regions(v *View) []v1.RegionUse {
+	sums := map[string]v1.RegionUse{}
 	for _, p := range v.parts {
 		if p.lastReport > missingAfter {
 			continue
@@ -165,18 +159,14 @@ func (d *Collector) regions(v *View) (all []RegionRates) {
 			region = p.name
 		}
 		s := sums[region]
-		if s == nil {
-			s = &RegionRates{Region: region}
-			sums[region] = s
-		}
+		s.Region = region
 		for _, u := range p.m.Rules {
-			s.Admitted, s.Denied = sum(s.Admitted, u.AdmittedRate), sum(s.Denied, u.DeniedRate)
+			s.AdmittedPerSecond += float64(u.AdmittedRate) / 1000
+			s.DeniedPerSecond += float64(u.DeniedRate) / 1000
 		}
+		sums[region] = s
 	}
-	for _, region := range slices.Sorted(maps.Keys(sums)) {
-		all = append(all, *sums[region])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(sums), func(a, b v1.RegionUse) int { return cmp.Compare(a.Region, b.Region) })
 }
 
 // add adds another worker of the same PoP, which was heard earlier. The rules are those of the one that is behind.

@@ -133,38 +133,34 @@ func addKeys(all map[Key]Count, rates []*quotav1.KeyRate, ms uint64) {
 	trimKeys(all, 16*maxKeys)
 }
 
-// trimKeys leaves maxKeys keys if there are more than so many.
+// trimKeys leaves maxKeys keys if there are more than so many: of each rule the one that came most, then of each rule the second
+// one, and so on. So a rule with few requests keeps its first keys.
 func trimKeys(all map[Key]Count, most int) {
 	if len(all) <= most {
 		return
 	}
-	for _, k := range ranked(all)[maxKeys:] {
+	keys, rank, ranks := byRequests(all), map[string]int{}, make(map[Key]int, len(all))
+	for _, k := range keys {
+		ranks[k] = rank[k.Rule]
+		rank[k.Rule]++
+	}
+	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Compare(ranks[a], ranks[b]) })
+	for _, k := range keys[maxKeys:] {
 		delete(all, k)
 	}
+}
+
+// byRequests are the keys, the one that came most first.
+func byRequests(all map[Key]Count) []Key {
+	return slices.SortedFunc(maps.Keys(all), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(all[b].Requests, all[a].Requests), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Override, b.Override))
+	})
 }
 
 // requests is how many requests come in so many ms at a rate in thousandths of one a second.
 func requests(rate, ms uint64) uint64 {
 	const unit = 1_000_000
 	return (min(rate, maxCount)*ms + unit/2) / unit
-}
-
-// ranked are the keys in this order: of each rule the one that came most, then of each rule the second one, and so on. So a rule
-// with few requests keeps its first keys.
-func ranked(all map[Key]Count) []Key {
-	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int { return compareKeys(all, a, b) })
-	rank, ranks := map[string]int{}, make(map[Key]int, len(all))
-	for _, k := range keys {
-		ranks[k] = rank[k.Rule]
-		rank[k.Rule]++
-	}
-	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Compare(ranks[a], ranks[b]) })
-	return keys
-}
-
-// compareKeys orders the key that came most first.
-func compareKeys(all map[Key]Count, a, b Key) int {
-	return cmp.Or(cmp.Compare(all[b].Requests, all[a].Requests), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Override, b.Override))
 }
 
 // addTrial adds keys that a rule on trial would have rejected.

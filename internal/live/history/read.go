@@ -108,7 +108,7 @@ func (h *History) Keys(now int64, q KeysQuery) *v1.HistoryKeys {
 		}
 	}
 	out := &v1.HistoryKeys{From: timeOf(from), Keys: []v1.KeyHistory{}, Trials: []v1.Trial{}}
-	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int { return compareKeys(all, a, b) })
+	keys := byRequests(all)
 	for _, k := range keys[:min(len(keys), q.Limit)] {
 		out.Keys = append(out.Keys, v1.KeyHistory{Rule: k.Rule, Override: k.Override, Key: k.Key, Requests: all[k].Requests, Over: all[k].Over})
 	}

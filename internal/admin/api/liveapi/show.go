@@ -19,11 +19,8 @@ func seen(v *live.View) v1.Seen { return v1.Seen{Of: v.Of, WatchedMs: v.Watched.
 
 func (o *operations) status(v *live.View) *v1.Status {
 	s := &v1.Status{
-		Seen: seen(v), InForce: o.InForce(), Missing: append([]string{}, v.Missing...),
+		Seen: seen(v), InForce: o.InForce(), Missing: append([]string{}, v.Missing...), Regions: v.Regions,
 		Members: make([]v1.Member, len(v.Members)), Rules: o.uses(v),
-	}
-	for _, r := range v.Regions {
-		s.Regions = append(s.Regions, v1.RegionUse{Region: r.Region, AdmittedPerSecond: float64(r.Admitted) / 1000, DeniedPerSecond: float64(r.Denied) / 1000})
 	}
 	newest := s.InForce
 	for i, m := range v.Members {
