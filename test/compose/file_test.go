@@ -34,8 +34,8 @@ type service struct {
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 }
 
-// pinned is an image with an exact version; of Go the newest patch is taken.
-var pinned = regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+$|^golang:`)
+// pinned is an image with an exact version, which may have a digest; of Go the newest patch is taken.
+var pinned = regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$|^golang:`)
 
 // Each service is as small a risk as it can be: read-only, without capabilities, with a limit of memory,
 // reachable from this machine only, and with a health check unless it ends. It starts on a machine of

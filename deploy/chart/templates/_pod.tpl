@@ -9,7 +9,7 @@
 terminationGracePeriodSeconds: 30
 containers:
   - name: {{ .name }}
-    image: {{ $v.image.prefix }}{{ trimPrefix "weir" .name }}:{{ $v.image.tag | default .root.Chart.Version }}
+    image: {{ $v.image.prefix }}{{ trimPrefix "weir" .name }}{{ with index $v.image.digests .name }}@{{ . }}{{ else }}:{{ $v.image.tag | default .root.Chart.Version }}{{ end }}
     imagePullPolicy: {{ $v.image.pullPolicy }}
     args:
       {{- .args | nindent 6 }}
