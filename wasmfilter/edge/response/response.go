@@ -6,7 +6,7 @@
 //	RateLimit-Policy: "login";q=5;w=60, "client";q=1000;w=60
 //	RateLimit: "login";r=0;t=41
 //
-// Both as in draft-ietf-httpapi-ratelimit-headers-10: all rules that applied, and of the one nearest its limit
+// Both as in draft-ietf-httpapi-ratelimit-headers-11: all rules that applied, and of the one nearest its limit
 // what remains and the seconds until there is more. A rejected request gets Retry-After beside them, never less
 // than 1 nor earlier than t, and the name of the rule and the override that rejected it:
 //

@@ -143,7 +143,7 @@ func (p *Policy) Named(key table.Key, w *lease.Want) wire.Want {
 	return m
 }
 
-// Item is the rule's item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10),
+// Item is the rule's item of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11),
 // where its limit is s: the quota, and the window in whole seconds, at least 1.
 func Item(r *rule.Rule, s limit.Spec) string {
 	item := `"` + r.Name + `";q=` + strconv.FormatInt(s.Count, 10)
