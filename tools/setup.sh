@@ -33,7 +33,7 @@ if [ "${1:-}" != run ]; then
   command -v npm >/dev/null || extra+=(npm)
 fi
 if [ ${#extra[@]} -gt 0 ] && { [ "${SETUP:-1}" = 0 ] || [ "$(id -u)" -ne 0 ] && ! sudo -v 2>/dev/null; }; then
-  echo "setup: ${extra[*]}: missing, and not installed without root or with SETUP=0; what needs them is skipped"
+  echo "setup: ${extra[*]}: missing, and not installed without root or with SETUP=0; what needs them is skipped. To install: apt-get install --no-install-recommends ${extra[*]}"
 else
   packages+=("${extra[@]}")
 fi
@@ -64,7 +64,7 @@ if [ ${#packages[@]} -gt 0 ]; then
     command -v sudo >/dev/null || die "sudo is missing; run as root: apt-get install ${packages[*]}"
     as_root=(sudo)
   fi
-  [ "${SETUP:-1}" != 0 ] || die "SETUP=0, so install what is missing yourself: ${as_root[*]} apt-get install --no-install-recommends ${packages[*]}"
+  [ "${SETUP:-1}" != 0 ] || die "SETUP=0, so install what is missing yourself: ${as_root[*]:+sudo }apt-get install --no-install-recommends ${packages[*]}"
   echo "setup: installing on this machine, with apt-get: ${packages[*]} (SETUP=0: nothing)"
   "${as_root[@]}" bash -c "set -euo pipefail; $(declare -f install_packages); install_packages \"\$@\"" bash "${packages[@]}"
 fi
