@@ -116,7 +116,7 @@ func TestDegraded(t *testing.T) {
 		lease.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
 	} {
 		b := newBench(t, specYAML, func(c *Config) {
-			c.OnFailure, c.Headers, c.Metadata = how.String(), true, true
+			c.OnFailure, c.Headers, c.Metadata = how.String(), how != lease.FailureAllow, true // the header that states the failure is always there
 		})
 		b.store.to = []string{"gone"}
 		r := b.ask(request(of("user", "gone"), of("host", "h")))
@@ -142,18 +142,6 @@ func TestDegraded(t *testing.T) {
 		if got := inShort(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1", "local": "1"}[want.header] {
 			t.Errorf("%s: the other descriptor afterwards: %s", want.header, got)
 		}
-	}
-}
-
-// A header states how a failure was decided, also where no other headers are wanted.
-func TestDegradedIsAlwaysStated(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = lease.FailureAllow.String() })
-	if got := added(b.ask(request(of("user", "gone")))); got != "" {
-		t.Errorf("the store answers: headers %q", got)
-	}
-	b.store.to = []string{"gone"}
-	if got := added(b.ask(request(of("user", "gone")))); got != "x-weir-degraded: allow" {
-		t.Errorf("the store is away: headers %q", got)
 	}
 }
 
