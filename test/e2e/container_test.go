@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
+	"connectrpc.com/connect"
+
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/cgroup"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -114,19 +111,18 @@ func (f *keyFlood) run(t *testing.T, until int64) {
 	holder := make([]byte, 16)
 	_, _ = rand.Read(holder) // never fails
 	var all sync.WaitGroup
-	for worker := range f.callers {
+	for number := range f.callers {
 		all.Go(func() {
-			var protocols http.Protocols
-			protocols.SetUnencryptedHTTP2(true)
-			client := &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 20 * time.Second}
+			client := &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}
 			defer client.CloseIdleConnections()
-			for seq := uint64(1); f.failed.Load() < 10 && t.Context().Err() == nil; seq++ {
+			worker := region.NewWorker(client, f.addr, f.region, holder, uint64(number+1))
+			for f.failed.Load() < 10 && t.Context().Err() == nil {
 				from := f.sent.Add(perCall) - perCall
 				if from >= until {
 					f.sent.Add(-perCall)
 					return
 				}
-				if err := f.call(t.Context(), client, wire.Request{Protocol: 1, Holder: holder, Worker: uint64(worker + 1), Seq: seq, Region: f.region}, from, perCall); err != nil {
+				if err := f.call(t.Context(), worker, from, perCall); err != nil {
 					f.err.Store(err.Error())
 					f.failed.Add(1)
 				}
@@ -137,40 +133,20 @@ func (f *keyFlood) run(t *testing.T, until int64) {
 }
 
 // call asks for each of n keys twice.
-func (f *keyFlood) call(ctx context.Context, client *http.Client, q wire.Request, from int64, n int) error {
+func (f *keyFlood) call(ctx context.Context, worker *region.Worker, from int64, n int) error {
+	var wants []*quotav1.Want
 	for i := range 2 * n {
-		q.Wants = append(q.Wants, wire.Want{
-			Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+int64(i/2)),
-			Want: lease.Want{Need: 1, Waiting: 1, Want: 1},
-		})
+		wants = append(wants, region.Single("each", fmt.Appendf(nil, "user-%08d", from+int64(i/2))))
 	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addr+quotav1connect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
-	if err != nil {
-		return err
-	}
-	call.Header.Set("Content-Type", "application/proto")
-	call.Header.Set("Connect-Timeout-Ms", "10000")
-	answer, err := client.Do(call)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode == http.StatusTooManyRequests {
+	grants, err := worker.Acquire(ctx, 10*time.Second, wants...)
+	if connect.CodeOf(err) == connect.CodeResourceExhausted {
 		f.rejected.Add(1)
 		return nil
 	}
-	var out wire.Response
-	if err := out.Decode(body); err != nil || len(out.Grants) != 2*n {
-		return errors.Join(err, fmt.Errorf("%s: %.100q", answer.Status, body))
-	}
-	for _, g := range out.Grants {
-		if g.Status == lease.Denied {
+	for _, g := range grants {
+		if g.GetStatus() == quotav1.Status_STATUS_DENIED {
 			f.denied.Add(1)
 		}
 	}
-	return nil
+	return err
 }

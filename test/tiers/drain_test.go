@@ -52,6 +52,5 @@ func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotav1.Gr
 	for _, key := range keys {
 		wants = append(wants, &quotav1.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
 	}
-	h.budget = 2 * time.Second
-	return fatal.Get(h.call(t.Context(), wants...))(t)
+	return fatal.Get(h.Acquire(t.Context(), 2*time.Second, wants...))(t)
 }

@@ -6,15 +6,11 @@ import (
 	"context"
 	"crypto/rand"
 	"flag"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
-	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -48,17 +44,14 @@ func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
 
 // holder asks a replica for units, one call after the other.
 type holder struct {
-	of     *replica
-	client quotav1connect.QuotaServiceClient
-	id     []byte
-	seq    uint64
+	*region.Worker
 	budget time.Duration
 }
 
 func (r *replica) newHolder() *holder {
-	h := &holder{of: r, client: quotav1connect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16), budget: callBudget}
-	_, _ = rand.Read(h.id) // never fails
-	return h
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	return &holder{region.NewWorker(r.HTTP, r.Addr, "", id, 0), callBudget}
 }
 
 // callBudget is how long a call may take, unless its holder has another budget. The caller itself
@@ -68,24 +61,12 @@ const callBudget = 100 * time.Millisecond
 // ask asks for one unit of a key. granted is 0 or 1; took is how long it took.
 func (h *holder) ask(ctx context.Context, rule, key string) (status quotav1.Status, granted uint64, took time.Duration, err error) {
 	begin := time.Now()
-	grants, err := h.call(ctx, &quotav1.Want{Rule: rule, Key: []byte(key), Need: 1, Waiting: 1, Want: 1})
+	grants, err := h.Acquire(ctx, h.budget, region.Single(rule, []byte(key)))
 	took = time.Since(begin)
 	if err != nil {
 		return 0, 0, took, err
 	}
 	return grants[0].GetStatus(), grants[0].GetGranted(), took, nil
-}
-
-// call makes a call with these wants.
-func (h *holder) call(ctx context.Context, wants ...*quotav1.Want) ([]*quotav1.Grant, error) {
-	h.seq++
-	req := connect.NewRequest(&quotav1.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq, Wants: wants})
-	req.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(h.budget.Milliseconds(), 10))
-	resp, err := h.client.Acquire(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Msg.GetGrants(), nil
 }
 
 // take takes single units of a key, until there are so many, one is denied, or nothing was decided for two

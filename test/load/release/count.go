@@ -3,7 +3,6 @@
 package release
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/test/kit/page"
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 const (
@@ -24,48 +21,31 @@ const (
 
 // count has a program count one unit for each of so many keys, which are those of package drive.
 func (b *bench) count(addr, scope string, keys int) error {
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}
 	defer client.CloseIdleConnections()
+	of := map[string]string{"global": "eu"}[scope]
 	var next atomic.Int64
 	errs := make([]error, callers)
 	b.Together(callers, func(i int) {
-		q := wire.Request{Protocol: 1, Holder: []byte("release-000000-0"), Worker: uint64(i + 1)}
-		if scope == "global" {
-			q.Region = "eu"
-		}
+		worker := region.NewWorker(client, addr, of, []byte("release-000000-0"), uint64(i+1))
 		for from := next.Add(perCall) - perCall; from < int64(keys) && errs[i] == nil; from = next.Add(perCall) - perCall {
-			q.Seq++
-			errs[i] = countSome(b.Ctx, client, addr, q, from)
+			errs[i] = countSome(b.Ctx, worker, from)
 		}
 	})
 	return errors.Join(errs...)
 }
 
 // countSome makes one call for keys from this number on, all of which are granted.
-func countSome(ctx context.Context, client *http.Client, addr string, q wire.Request, from int64) error {
+func countSome(ctx context.Context, worker *region.Worker, from int64) error {
+	var wants []*quotav1.Want
 	for i := range int64(perCall) {
-		q.Wants = append(q.Wants, wire.Want{Rule: "each", Key: fmt.Appendf(nil, "user-%08d", from+i), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
+		wants = append(wants, region.Single("each", fmt.Appendf(nil, "user-%08d", from+i)))
 	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+quotav1connect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
-	if err != nil {
-		return err
-	}
-	call.Header.Set("Content-Type", "application/proto")
-	call.Header.Set("Connect-Timeout-Ms", "10000")
-	resp, body, err := page.Do(client, call)
-	if err != nil {
-		return err
-	}
-	var answer wire.Response
-	if err := answer.Decode(body); err != nil || len(answer.Grants) != perCall {
-		return fmt.Errorf("%s instead of %d grants: %.100q", resp.Status, perCall, body)
-	}
-	for i, g := range answer.Grants {
-		if g.Status != lease.OK {
-			return fmt.Errorf("key %d: %v", from+int64(i), g.Status)
+	grants, err := worker.Acquire(ctx, 10*time.Second, wants...)
+	for i, g := range grants {
+		if g.GetStatus() != quotav1.Status_STATUS_OK {
+			return fmt.Errorf("key %d: %v", from+int64(i), g.GetStatus())
 		}
 	}
-	return nil
+	return err
 }
