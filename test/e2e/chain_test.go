@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,14 @@ const chainRules = `rules:
   - { name: target, match: { path: /counted/target }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
   - { name: slot, match: { header: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
       on_failure: { action: deny, status: 429 } }
+  - { name: user, match: { path: /user }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, scope: pop }
+  - { name: address, match: { path: /address }, key: [client_ip], limit: 1/1d, algorithm: fixed_window, scope: pop }
+  - { name: claims, match: { path: /claims }, key: [{ header: x-user-id, else: { const: nobody } }], limit: 1/1d, algorithm: fixed_window, scope: pop,
+      overrides: [{ when: { header: { x-tier: gold } }, limit: 100/1d }], cost: { header: x-cost, default: 1, max: 1 } }
 `
+
+// oneHeader is a plugin whose rules read one header and nothing else: its filter does not read all headers at once.
+const oneHeader = `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"}]}`
 
 // chained plays the upstream. It states the path that it got.
 type chained struct {
@@ -71,10 +79,14 @@ func TestFilterChain(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	type m = map[string]any
-	other, calls := proc.FreeAddr(t), new(atomic.Int64)
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Rules: chainRules, Upstream: chained{make(chan struct{}), calls},
+	other, single, calls := proc.FreeAddr(t), proc.FreeAddr(t), new(atomic.Int64)
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Strangers: true, Rules: chainRules, Upstream: chained{make(chan struct{}), calls},
 		Bootstrap: func(b *envoy.Bootstrap) {
+			b.SetAccessLog(log)
+			b.SetTrustedHops(1)
 			b.AddPlugin(other, "other", m{"pop": "other"})
+			b.AddPlugin(single, "single", m{"pop": "single", "rules": rawJSON(oneHeader)})
 			b.AddUpgrade("websocket")
 			b.AddRoute(m{"match": m{"path": "/slots/local"}, "direct_response": m{"status": 403}})
 			b.AddRoute(m{"match": m{"path": "/slots/slow"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
@@ -86,6 +98,16 @@ func TestFilterChain(t *testing.T) {
 	t.Run("large bodies", func(t *testing.T) { largeBodies(t, s.PoPs[0], other) })
 	t.Run("spellings of a path", func(t *testing.T) { spellings(t, s.PoPs[0]) })
 	t.Run("slots come back", func(t *testing.T) { slotsComeBack(t, s.PoPs[0]) })
+	t.Run("headers of clients", func(t *testing.T) {
+		sends(t, s.PoPs[0].Addr, append(repeated, clientSends...))
+		sends(t, single, repeated)
+	})
+	t.Run("heap", func(t *testing.T) { heapIsWatched(t, s.PoPs[0]) })
+	t.Run("on_failure is in the access log", func(t *testing.T) {
+		s.PoPs[0].Link.Swallow()
+		expect(t, s.PoPs[0].Get("/upload", "x-user", "ann"), 503, nil)
+		logs(t, log, `"weir":"upload denied on_failure"`)
+	})
 }
 
 // A request counts when the filter chain sees its beginning: once if the router tries it three times, again as that for the

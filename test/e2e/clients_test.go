@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
-	"path/filepath"
-	"strings"
+	"net/http"
 	"testing"
 	"time"
 
@@ -12,37 +10,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// What clients send, and the answers that they get, through an Envoy whose region is away.
-func TestClients(t *testing.T) {
-	onlyLong(t)
-	t.Parallel()
-	configs := []string{
-		// Two inputs: the filter reads all headers at once.
-		`{"rules":[{"name":"open","match":{"path":"/open"},"key":[{"header":"x-user"}],"limit":"5/1m","on_failure":"allow"},
-			{"name":"shut","match":{"path":"/shut"},"key":[],"limit":"5/1m","on_failure":"deny"},
-			{"name":"address","match":{"path":"/address"},"key":["client_ip"],"limit":"1/24h","scope":"pop"},
-			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
-			{"name":"claims","match":{"path":"/claims"},"key":[{"header":"x-user-id","else":{"const":"nobody"}}],"limit":"1/24h","scope":"pop",
-				"overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"100/24h"}],"cost":{"header":"x-cost","default":1,"max":1}}]}`,
-		// One header and nothing else.
-		`{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"}]}`,
-	}
-	log := filepath.Join(t.TempDir(), "access.log")
-	n := 0
-	s := stack.Start(t, stack.Config{PoPs: len(configs), Workers: 1, RegionAddr: "127.0.0.1:9", Strangers: true, Bootstrap: func(b *envoy.Bootstrap) {
-		b.SetPlugin(map[string]any{"rules": rawJSON(configs[n])})
-		if n == 0 {
-			b.SetAccessLog(log)
-			b.SetTrustedHops(1)
-		}
-		n++
-	}})
-	t.Run("on_failure", func(t *testing.T) { onFailureIsNotTold(t, s.PoPs[0], log) })
-	t.Run("heap", func(t *testing.T) { heapIsWatched(t, s.PoPs[0]) })
-	t.Run("headers", func(t *testing.T) { sends(t, s.PoPs[0], append(repeated, clientSends...)) })
-	t.Run("one header and nothing else", func(t *testing.T) { sends(t, s.PoPs[1], repeated) })
-}
-
 // sent is a request and the status that it gets.
 type sent struct {
 	path    string
@@ -50,9 +17,9 @@ type sent struct {
 	status  int
 }
 
-func sends(t *testing.T, p *stack.PoP, requests []sent) {
+func sends(t *testing.T, addr string, requests []sent) {
 	for i, c := range requests {
-		if got := p.Get(c.path, c.headers...).Status; got != c.status {
+		if got := do(t, addr, http.MethodGet, c.path, c.headers...).Status; got != c.status {
 			t.Errorf("request %d, %s %q: status %d, want %d", i, c.path, c.headers, got, c.status)
 		}
 	}
@@ -78,19 +45,6 @@ var clientSends = []sent{
 	{"/address", []string{"x-forwarded-for", "203.0.113.1, 198.51.100.1"}, 200},
 	{"/address", []string{"x-forwarded-for", "203.0.113.2, 198.51.100.1"}, 429},
 	{"/address", []string{"x-forwarded-for", "203.0.113.1, 198.51.100.2"}, 200},
-}
-
-// That a limit is open for want of a region stands in the access log, and nowhere in
-// the response.
-func onFailureIsNotTold(t *testing.T, p *stack.PoP, log string) {
-	for path, want := range map[string]int{"/open": 200, "/shut": 503} {
-		r := p.Get(path, "x-user", "ann")
-		r.Header.Del("X-Weir-Rule") // as after any rejection
-		if told := strings.ToLower(fmt.Sprint(r.Header, r.Body)); r.Status != want || strings.Contains(told, "weir") || strings.Contains(told, "failure") {
-			t.Errorf("%s: status %d, want %d; the client gets %s", path, r.Status, want, told)
-		}
-	}
-	logs(t, log, `"weir":"open allowed on_failure"`, `"weir":"shut denied on_failure"`)
 }
 
 // The monitor of the heap works, and is far from rejecting anything at start.
