@@ -78,13 +78,14 @@ REGIONS ?= eu us
 
 # Of the packages three run at once, because some mostly wait; those that put load on other processes run alone. The race
 # detector makes property tests ten times as slow, and takes the processor from what is under load: packages without
-# goroutines, and those that drive other processes, run without it.
+# goroutines, and those that drive other processes, run without it. It would wait for a second at the end of each package.
 timeout = 30m
 # What takes long skips itself with -short. `vet` has looked at all of it by then.
 short = -short
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout) $(short)
 decides = ./internal/limit/... ./internal/lease/... ./internal/reserve/... ./internal/rule/... ./internal/shed/... ./internal/wire/... ./wasmfilter/edge/...
-pure = $(decides) ./internal/ruleset/explain/... ./wasmfilter/filter/...
+pure = $(decides) ./wasmfilter/filter/... ./dashboard ./internal/accesslog ./internal/distinct ./internal/fair ./internal/live/history ./internal/plot \
+	./internal/statefile $(addprefix ./internal/ruleset/,amend describe explain/... lint rulediff ruletests)
 alone = ./test/e2e/... ./test/dashboard/...
 # These need more than `make setup` installs and `make build` builds, or have a target of their own.
 apart = ./test/release ./test/terraform/... ./test/regions/scripts
@@ -106,7 +107,7 @@ endef
 test: setup skipped build vet tally ## Run the tests, with a real Envoy, Redis Cluster and Consul (8 minutes on two cores)
 	@{ failed=0; \
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,$(alone) $(apart)) || failed=1; \
-	$(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
+	GORACE=atexit_sleep_ms=50 $(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
 	$(call tests) -p 1 $(alone) || failed=1; \
 	[ -z "$(native)" ] || WEIR_FILTER=native $(call tests) -run '$(natively)' ./test/e2e || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \

@@ -56,6 +56,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A rule with count counts the responses of the upstream that have its statuses, each once, and nothing else: five 401 lock a
 // key out, in all PoPs of the region at once.
 func TestCountByResponse(t *testing.T) {
+	t.Parallel()
 	for _, native := range []bool{false, true} {
 		if native || !envoy.Native() {
 			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {

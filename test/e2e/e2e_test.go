@@ -35,9 +35,9 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// TestMain lets four tests run at once, also on a machine of two cores.
+// TestMain lets six tests run at once, also on a machine of two cores.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
+	_ = flag.Set("test.parallel", "6") // a flag of the command line replaces it
 	m.Run()
 }
 

@@ -53,6 +53,7 @@ func lettersOfLatin1() (text string) {
 // Both modules read dynamic metadata that filters before them set: as a key, as a condition and as a cost. On a route that
 // disables the filter, it does nothing.
 func TestMetadata(t *testing.T) {
+	t.Parallel()
 	for _, native := range []bool{false, true} {
 		if native || !envoy.Native() {
 			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
