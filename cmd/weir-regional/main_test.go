@@ -113,9 +113,7 @@ func TestFloodOfConnections(t *testing.T) {
 	for range 200 {
 		conn := fatal.Get(net.Dial("tcp", p.Addr))(t)
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil { // else it is cut soon
-			t.Fatal(err)
-		}
+		_ = fatal.Get(io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t) // else it is cut soon
 	}
 	p.SetRules(strings.Replace(tenRules, "10/300d", "20/300d", 1))
 	p.awaits("/v1/rules", "limit: 20/300d")
@@ -205,9 +203,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	p := start(t, "--drain-timeout", "4s")
 	silent := fatal.Get(net.Dial("tcp", p.Addr))(t)
 	defer silent.Close()
-	if _, err := p.acquire(http2Client(), 'a', 1, 1); err != nil { // it has been accepted before this one
-		t.Fatal(err)
-	}
+	_ = fatal.Get(p.acquire(http2Client(), 'a', 1, 1))(t) // it has been accepted before this one
 	p.Stop()
 	p.waitFor("msg=ended")
 }

@@ -76,10 +76,7 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	for _, f := range change {
 		f(&cfg)
 	}
-	var err error
-	if b.Server, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	b.Server = fatal.Get(New(cfg))(t)
 	t.Cleanup(func() {
 		if err := b.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Of more spans than fit nothing is forgotten in which a window runs. Each outage has a limit of which a window began then.
@@ -58,10 +59,7 @@ func TestTrickle(t *testing.T) {
 // A window of a calendar is as long as that has it.
 func TestCalendarWindow(t *testing.T) {
 	c := limit.Calendar{Per: limit.PerMonth, Anchor: 31, Zone: "Europe/Berlin"}
-	var err error
-	if c.Windows, err = calendar.Windows(c); err != nil {
-		t.Fatal(err)
-	}
+	c.Windows = fatal.Get(calendar.Windows(c))(t)
 	month := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 30 * limit.Day, Calendar: &c}
 	w := WindowOf(month)
 	if w != WindowOf(month) || w.LooksBack || w.Refills {

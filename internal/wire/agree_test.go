@@ -10,6 +10,7 @@ import (
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // TestAgrees sends random messages through both codecs: what the generated code
@@ -89,10 +90,7 @@ func TestNumbersMatch(t *testing.T) {
 }
 
 func marshal(t *rapid.T, m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := fatal.Get(proto.Marshal(m))(t)
 	return b
 }
 

@@ -67,11 +67,7 @@ func shown(t *testing.T) {
 	}
 	var seen []int
 	for range shownMinutes {
-		out, err := exec.CommandContext(t.Context(), "bash", "-c", string(loop[1])).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		n := strings.Count(string(out), "200")
+		n := strings.Count(proc.Run(t, exec.CommandContext(t.Context(), "bash", "-c", string(loop[1]))), "200")
 		if seen = append(seen, n); n == 40 {
 			t.Logf("the loop showed %v", seen)
 			return

@@ -109,9 +109,5 @@ func bash(t *testing.T, commands string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-euxo", "pipefail", "-c", commands)
 	cmd.Dir = proc.Root(t)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
+	t.Log(proc.Run(t, cmd))
 }

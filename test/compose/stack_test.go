@@ -75,11 +75,7 @@ func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", args...)
 	cmd.Dir = proc.Root(t)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(proc.Run(t, cmd))
 }
 
 // apply puts rules in force, as a user does, and waits until each of the PoPs has them: marker

@@ -60,9 +60,7 @@ func TestKnown(t *testing.T) {
 	a, err := pki.NewAuthority()
 	fatal.If(t, err)
 	dir := t.TempDir()
-	if err = a.Write(dir, "server", "localhost"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Write(dir, "server", "localhost"))
 	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
 	log, rules := filepath.Join(dir, "access.log"), strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop")
 	s := stack.Start(t, stack.Config{

@@ -81,10 +81,7 @@ func TestTwoGoModules(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	library := filepath.Join(t.TempDir(), "other.so")
-	c := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", library, "./testdata/gomodule")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	proc.Run(t, exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", library, "./testdata/gomodule"))
 	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n" + quotaRule(5), Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetNative()
 		b.SetPlugin(map[string]any{"typo": 1})

@@ -151,9 +151,7 @@ func TestDemo(t *testing.T) {
 	fatal.If(t, os.Mkdir(filepath.Join(d.dir, ".tools"), 0o755))
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(d.dir, ".tools/traffic"), "./test/traffic")
 	build.Dir = proc.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	proc.Run(t, build)
 	d.start(t, "DEMO=1")
 	d.until(t, "  exports")
 	d.try(t, "2", `^(200 ){5}(429 ){2}$`)

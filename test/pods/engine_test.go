@@ -44,11 +44,7 @@ func docker(t *testing.T, in io.Reader, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("docker", args...) // without the test's context: it also removes
 	cmd.Stdin = in
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(proc.Run(t, cmd))
 }
 
 // load has the engine load an image of the release, under the name of the test. An engine may take no layout: beside
@@ -56,9 +52,7 @@ func docker(t *testing.T, in io.Reader, args ...string) string {
 func load(t *testing.T, image string) {
 	t.Helper()
 	layout, dir := proc.Released(t, image+"_VERSION_oci.tar"), t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", layout, "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", layout, err, out)
-	}
+	proc.Run(t, exec.CommandContext(t.Context(), "tar", "-xf", layout, "-C", dir))
 	type descriptor struct {
 		Digest   string
 		Platform struct{ Architecture string }

@@ -105,13 +105,9 @@ func (w *World) apply(rules, reason string) {
 		text = fatal.Get(marked(rules, w.number))(w.t)
 	}
 	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
-	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "rules", "apply", file, "--reason", reason,
-		"--consul", w.Regions[0].Consul.Leader().Addr)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-	if _, err := fmt.Sscanf(string(out), "Applied. Revision %f is in force", &w.revision); err != nil {
+	out := proc.Run(w.t, exec.Command(proc.Built(w.t, "bin/weir", "build"), "rules", "apply", file, "--reason", reason,
+		"--consul", w.Regions[0].Consul.Leader().Addr))
+	if _, err := fmt.Sscanf(out, "Applied. Revision %f is in force", &w.revision); err != nil {
 		w.t.Fatalf("weir rules apply printed %q: %v", out, err)
 	}
 	w.rules = rules

@@ -107,14 +107,12 @@ func glibc(t *testing.T, version string) (numbers []int) {
 func TestFilterFromArchive(t *testing.T) {
 	dir := unpacked(t)
 	weir := filepath.Join(dir, "bin", "weir")
-	if out, err := exec.CommandContext(t.Context(), weir, "version").CombinedOutput(); err != nil || string(out) != "weir "+version.Version+"\n" {
-		t.Errorf("%s, %v", out, err)
+	if out := proc.Run(t, exec.CommandContext(t.Context(), weir, "version")); out != "weir "+version.Version+"\n" {
+		t.Errorf("weir version prints %q", out)
 	}
 	for _, name := range []string{"weir_VERSION.wasm", "weir_VERSION_linux_" + runtime.GOARCH + ".so"} {
 		file := filepath.Join(t.TempDir(), name)
-		if out, err := exec.CommandContext(t.Context(), weir, "admin", "export-filter", file).CombinedOutput(); err != nil {
-			t.Fatalf("%s, %v", out, err)
-		}
+		proc.Run(t, exec.CommandContext(t.Context(), weir, "admin", "export-filter", file))
 		got, err := os.ReadFile(file)
 		want, failed := os.ReadFile(proc.Released(t, name))
 		if err := errors.Join(err, failed); err != nil || !bytes.Equal(got, want) {
@@ -144,9 +142,7 @@ func unpacked(t *testing.T) string {
 	t.Helper()
 	sums := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	sums.Dir = filepath.Dir(proc.Released(t, "SHA256SUMS"))
-	if out, err := sums.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", sums, err, out)
-	}
+	proc.Run(t, sums)
 	return proc.UnpackRelease(t, t.TempDir())
 }
 

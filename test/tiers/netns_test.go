@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -70,9 +69,7 @@ func newSide(t *testing.T, end, addr string) *side {
 func (s *side) ip(t *testing.T, args ...string) {
 	t.Helper()
 	argv := s.within(append([]string{"ip"}, args...)...)
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
-	}
+	proc.Run(t, exec.Command(argv[0], argv[1:]...))
 }
 
 // nobody is an Ethernet address that none of the two ends has.

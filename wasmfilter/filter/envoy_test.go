@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -542,8 +543,6 @@ const wallStart = int64(1_800_000_000) * 1e9
 // mustRules is for configurations with bundled rules.
 func withRules(t testing.TB, rules string) string {
 	t.Helper()
-	if _, err := read.JSON([]byte(rules)); err != nil {
-		t.Fatal(err)
-	}
+	_ = fatal.Get(read.JSON([]byte(rules)))(t)
 	return strings.TrimSuffix(plainConfig, "}") + `,"rules":` + rules + `}`
 }

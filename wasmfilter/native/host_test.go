@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 const hostConfig = `{"region_cluster":"region","table_pages":16,"before_rules":"deny","span_tags":true,"rules":{"rules":[
@@ -39,9 +40,7 @@ func TestRacesUnderAHost(t *testing.T) {
 		{"go", "build", "-race", "-buildmode=c-archive", "-o", filepath.Join(dir, "weir.a"), "."},
 		{"cc", "-D_GNU_SOURCE", "-g", "-no-pie", "-I.", "-o", program, "testdata/host.c", filepath.Join(dir, "weir.a"), "-lpthread"},
 	} {
-		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", argv, err, out)
-		}
+		proc.Run(t, exec.CommandContext(t.Context(), argv[0], argv[1:]...))
 	}
 	host := exec.CommandContext(t.Context(), program, "20", hostConfig)
 	var log bytes.Buffer

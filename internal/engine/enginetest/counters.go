@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // answersAsOneCounter plays random wants and compares every answer with that of
@@ -58,10 +59,7 @@ func answersAsOneCounter(t *testing.T, s Subject) {
 // perCalendar is a limit by windows of a calendar.
 func perCalendar(t testing.TB, count int64, c limit.Calendar) limit.Spec {
 	t.Helper()
-	var err error
-	if c.Windows, err = calendar.Windows(c); err != nil {
-		t.Fatal(err)
-	}
+	c.Windows = fatal.Get(calendar.Windows(c))(t)
 	return limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: c.Per.Period(), Calendar: &c}
 }
 

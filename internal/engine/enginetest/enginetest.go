@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // Subject is a store under test.
@@ -139,10 +140,7 @@ func policyOf(t testing.TB, spec limit.Spec, change ...func(*lease.Terms)) *engi
 
 func named(t testing.TB, rule string, override uint64, spec limit.Spec, change ...func(*lease.Terms)) *engine.Policy {
 	t.Helper()
-	l, err := limit.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := fatal.Get(limit.New(spec))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	for _, c := range change {
 		c(&terms)

@@ -78,9 +78,7 @@ func TestLoadFails(t *testing.T) {
 	large := t.TempDir()
 	for i := range 5 {
 		name := filepath.Join(large, strconv.Itoa(i))
-		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 16<<20)); err != nil { // holes
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 16<<20))) // holes
 	}
 	if _, err := descriptor.Read(large); err == nil || !strings.Contains(err.Error(), "has more than 67108864 bytes in all with "+filepath.Join(large, "4")) {
 		t.Errorf("80 MiB in all: %v", err)

@@ -38,10 +38,7 @@ func TestLifetimes(t *testing.T) {
 		}
 	}
 	month := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}
-	var err error
-	if month.Windows, err = calendar.Windows(month); err != nil {
-		t.Fatal(err)
-	}
+	month.Windows = fatal.Get(calendar.Windows(month))(t)
 	monthly := countedPolicy(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: month.Per.Period(), Calendar: &month}, lease.Leased)
 	most[monthly.Rule] = longest(limit.FixedWindow, 31*limit.Day)
 	askEverything(t, s, monthly)

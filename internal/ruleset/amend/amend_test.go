@@ -112,9 +112,7 @@ func TestMerge(t *testing.T) {
 		candidate("login", `"3/1m"`))
 	text, err := d.Encode()
 	fatal.If(t, err)
-	if d, err = Parse(text); err != nil {
-		t.Fatal(err)
-	}
+	d = fatal.Get(Parse(text))(t)
 	f := file(t, rules)
 	all, problems := merged(f, d)
 	if len(problems) > 0 {

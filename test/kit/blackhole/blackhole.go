@@ -25,32 +25,19 @@ func New(t proc.T) *Hole {
 	h := &Hole{t: t}
 	fd := h.socket()
 	any := syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
-	if err := syscall.Bind(fd, &any); err != nil {
-		t.Fatalf("bind: %v", err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatalf("name of a socket: %v", err)
-	}
-	h.port = name.(*syscall.SockaddrInet4).Port
+	fatal.If(t, syscall.Bind(fd, &any))
+	h.port = fatal.Get(syscall.Getsockname(fd))(t).(*syscall.SockaddrInet4).Port
 	h.Addr = fmt.Sprintf("127.0.0.1:%d", h.port)
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatalf("listen: %v", err)
-	}
+	fatal.If(t, syscall.Listen(fd, 0))
 	// One connection fills the queue, and nobody takes it. What else comes waits.
 	filling := h.socket()
-	if err := syscall.Connect(filling, &syscall.SockaddrInet4{Addr: any.Addr, Port: h.port}); err != nil {
-		t.Fatalf("connect: %v", err)
-	}
+	fatal.If(t, syscall.Connect(filling, &syscall.SockaddrInet4{Addr: any.Addr, Port: h.port}))
 	return h
 }
 
 func (h *Hole) socket() int {
 	h.t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		h.t.Fatalf("socket: %v", err)
-	}
+	fd := fatal.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(h.t)
 	h.t.Cleanup(func() { _ = syscall.Close(fd) })
 	return fd
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -157,10 +158,7 @@ func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent
 	})
 	d.secure(a, dir, settings, ports)
 	d.protect(a, settings)
-	text, err := json.MarshalIndent(settings, "", "  ")
-	if err != nil {
-		d.t.Fatalf("%v", err)
-	}
+	text := fatal.Get(json.MarshalIndent(settings, "", "  "))(d.t)
 	argv := []string{program(d.t), "agent", "-config-file", proc.WriteFile(d.t, filepath.Join(dir, "agent.json"), string(text))}
 	a.Process = proc.New(d.t, d.cfg.Dir, name, argv...)
 	return a

@@ -40,8 +40,6 @@ func (b *Bootstrap) SetVariant(v Variant) {
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file}, v.flags...)
 	c := exec.CommandContext(b.t.Context(), "go", append(args, source)...)
 	c.Dir, c.Env = proc.Root(b.t), append(append(os.Environ(), env...), v.env...)
-	if out, err := c.CombinedOutput(); err != nil {
-		b.t.Fatalf("%v: %v\n%s", c.Args, err, out)
-	}
+	proc.Run(b.t, c)
 	_ = fatal.Get(os.Stat(file))(b.t)
 }

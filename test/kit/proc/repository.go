@@ -44,9 +44,7 @@ func Released(t T, name string) string {
 func UnpackRelease(t T, dir string) string {
 	t.Helper()
 	archive := Released(t, "weir_VERSION_linux_"+runtime.GOARCH+".tar.gz")
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", archive, err, out)
-	}
+	Run(t, exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", dir))
 	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(archive), ".tar.gz"))
 }
 
@@ -56,8 +54,7 @@ func NewDir(t T, name string) string {
 	t.Helper()
 	parent := filepath.Join(Root(t), ".run")
 	fatal.If(t, os.MkdirAll(parent, 0o755))
-	dir := fatal.Get(os.MkdirTemp(parent, strings.ReplaceAll(name, "/", "-")+"-"))(t)
-	return dir
+	return fatal.Get(os.MkdirTemp(parent, strings.ReplaceAll(name, "/", "-")+"-"))(t)
 }
 
 // LogDir returns a new directory for the logs of a test. It goes away if the test

@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,11 +65,7 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 		config += "sentinel auth-pass " + s.Name + " " + password + "\n" +
 			"requirepass " + password + "\nsentinel sentinel-pass " + password + "\n"
 	}
-	path := filepath.Join(n.dir, n.Name+".conf")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		s.t.Fatalf("%s: %v", n.Name, err)
-	}
-	n.Argv = []string{n.Argv[0], path, "--sentinel"}
+	n.Argv = []string{n.Argv[0], proc.WriteFile(s.t, filepath.Join(n.dir, n.Name+".conf"), config), "--sentinel"}
 	n.Begin()
 	return n
 }

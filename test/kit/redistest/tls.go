@@ -77,11 +77,7 @@ func TLS(a *Authority) Option {
 func Users(lines ...string) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
-			path := filepath.Join(s.dir, s.Name+".acl")
-			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-				s.t.Fatalf("%s: %v", s.Name, err)
-			}
-			return []string{"--aclfile", path}
+			return []string{"--aclfile", proc.WriteFile(s.t, filepath.Join(s.dir, s.Name+".acl"), strings.Join(lines, "\n")+"\n")}
 		})
 	}
 }

@@ -132,9 +132,7 @@ func (b *bench) build() {
 	b.built = filepath.Join(root, ".tools/peers")
 	cmd := exec.CommandContext(b.Ctx, "go", "build", "-o", b.built+"/", ratelimitModule, "./empty")
 	cmd.Dir = filepath.Join(root, "test/load/peers")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("peers: go build: %v\n%s", err, out)
-	}
+	proc.Run(b, cmd)
 }
 
 // run starts a program, and waits until a URL shows that it is ready.

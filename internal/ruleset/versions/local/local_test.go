@@ -50,9 +50,7 @@ func TestHalfDone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	kv := New(dir)
 	fatal.If(t, kv.Put(t.Context(), "manifest", []byte("1")))
-	if err := os.Mkdir(kv.file("broken"), 0o700); err != nil { // no file takes its place
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(kv.file("broken"), 0o700)) // no file takes its place
 	done, err := kv.Commit(t.Context(), consul.Change{Set: []consul.Pair{{Key: "manifest", Value: []byte("2")}, {Key: "broken", Value: []byte("2")}}})
 	if p, _ := kv.Get(t.Context(), "manifest"); done || err == nil || string(p.Value) != "1" {
 		t.Errorf("%v, %v: %s", done, err, p.Value)
