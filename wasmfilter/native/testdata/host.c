@@ -123,6 +123,11 @@ bool CALLBACK(http_add_header)(void *filter, int headers, buffer name, buffer va
 bool CALLBACK(http_set_header)(void *filter, int headers, buffer name, buffer value) { return true; }
 bool CALLBACK(http_set_filter_state_bytes)(void *filter, buffer name, buffer value) { return true; }
 void CALLBACK(http_set_dynamic_metadata_string_batch)(void *filter, buffer space, const header *all, size_t count) {}
+bool CALLBACK(http_get_metadata_string)(void *filter, int source, buffer space, buffer key, buffer *value) { return false; }
+bool CALLBACK(http_get_metadata_number)(void *filter, int source, buffer space, buffer key, double *value) { return false; }
+bool CALLBACK(http_get_metadata_bool)(void *filter, int source, buffer space, buffer key, bool *value) { return false; }
+size_t CALLBACK(http_get_metadata_keys_count)(void *filter, int source, buffer space) { return 0; }
+bool CALLBACK(http_get_metadata_keys)(void *filter, int source, buffer space, buffer *keys) { return false; }
 void *CALLBACK(http_get_active_span)(void *filter) { return NULL; }
 bool CALLBACK(http_span_get_trace_id)(void *span, buffer *id) { return false; }
 bool CALLBACK(http_span_get_span_id)(void *span, buffer *id) { return false; }
