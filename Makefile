@@ -161,10 +161,12 @@ terraform-test: setup build tally ## Check the Terraform modules, and run a PoP,
 
 # moto emulates AWS. What it lacks is in test/terraform/cloud.
 moto := moto[server]==5.2.5
+applied = TestApply$$
+test-long: applied = TestApply
 .PHONY: terraform-apply-test
 terraform-apply-test: setup tally ## Apply, update, roll back and destroy a region in an emulated AWS (needs the provider hashicorp/aws)
 	@[ -x .tools/moto/bin/moto_server ] || { python3 -m venv .tools/moto && .tools/moto/bin/pip install --quiet --disable-pip-version-check '$(moto)'; }
-	$(call counted,-run TestApply ./test/terraform,WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_MOTO=$(CURDIR)/.tools/moto/bin/python)
+	$(call counted,-run $(applied) ./test/terraform,WEIR_TERRAFORM=$$(tools/terraform.sh) WEIR_MOTO=$(CURDIR)/.tools/moto/bin/python)
 
 .PHONY: deploy-test
 deploy-test: setup build helm tally ## Check the chart and deploy/ with a real Envoy, real programs and the schemas of Kubernetes

@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -21,8 +23,8 @@ type applied struct {
 	vars     map[string]any
 }
 
-// newApplied begins with an example of one region. It skips the test where the provider or moto is missing.
-func newApplied(t *testing.T) *applied {
+// newApplied begins with a copy of an example. It skips the test where the provider or moto is missing.
+func newApplied(t *testing.T, name string) *applied {
 	python := os.Getenv("WEIR_MOTO")
 	provider, version := realProvider()
 	if provider == "" || python == "" {
@@ -41,12 +43,8 @@ func newApplied(t *testing.T) *applied {
 		python, filepath.Join(proc.Root(t), "test/terraform/cloud/cloud.py"), "-H", "127.0.0.1", "-p", port)
 	cloud.AwaitReady("http://127.0.0.1:" + port + "/moto-api/")
 	edit, about := relaxing(version)
-	a.dir, a.env = example(t, "single-region", edit), awsEnv(mirror(t, provider, version), "http://127.0.0.1:"+port)
-	all := threeRegions()
-	a.vars = map[string]any{"image_id": "ami-0123456789abcdef0", "secrets": map[string]any{"eu": all["secrets"].(map[string]any)["eu"]}, "redis_user_groups": map[string]string{"eu": "weir-eu"}}
-	for _, name := range []string{"upstreams", "programs"} {
-		a.vars[name] = all[name]
-	}
+	a.dir, a.env = example(t, name, edit), awsEnv(mirror(t, provider, version), "http://127.0.0.1:"+port)
+	a.vars = threeRegions()
 	figure(t, "hashicorp/aws "+version+" applies to moto; "+about)
 	return a
 }
@@ -56,7 +54,9 @@ func (a *applied) release(version int) {
 	for name, of := range a.vars["programs"].(map[string]any) {
 		of.(map[string]string)["uri"] = fmt.Sprintf("s3://programs/%d/%s", version, name)
 	}
-	a.vars["images"] = map[string]string{"regional": fmt.Sprintf("registry.example/weir-regional:0.%d.0", version)}
+	for name, image := range a.vars["images"].(map[string]string) {
+		a.vars["images"].(map[string]string)[name] = image[:strings.LastIndex(image, ":")] + fmt.Sprintf(":0.%d.0", version)
+	}
 	proc.WriteFile(a.t, filepath.Join(a.dir, "test.auto.tfvars.json"), marshal(a.t, a.vars))
 }
 
@@ -77,6 +77,55 @@ func (a *applied) must(args ...string) string {
 	return out
 }
 
+// interrupted applies, and interrupts that when so many resources are there.
+func (a *applied) interrupted(made int) {
+	a.t.Helper()
+	cmd := command(a.t, a.env, a.dir, "apply", "-auto-approve")
+	out := fatal.Get(cmd.StdoutPipe())(a.t)
+	fatal.If(a.t, cmd.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.Contains(lines.Text(), "Creation complete") {
+			if made--; made == 0 {
+				fatal.If(a.t, cmd.Process.Signal(os.Interrupt))
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || made > 0 {
+		a.t.Fatalf("an apply that is interrupted: %v, %d resources too few", err, made)
+	}
+}
+
+// edit changes main.tf of the example.
+func (a *applied) edit(change func(string) string) {
+	a.t.Helper()
+	path := filepath.Join(a.dir, "main.tf")
+	text := string(fatal.Get(os.ReadFile(path))(a.t))
+	edited := change(text)
+	if edited == text {
+		a.t.Fatalf("main.tf is not as the test expects it:\n%s", text)
+	}
+	proc.WriteFile(a.t, path, edited)
+}
+
+func (a *applied) shards(n int) {
+	a.t.Helper()
+	a.edit(func(text string) string {
+		return redis.ReplaceAllString(text, fmt.Sprintf("redis = merge(var.redis, { shards = %d, user", n))
+	})
+}
+
+// destroy leaves nothing.
+func (a *applied) destroy(what string) {
+	a.t.Helper()
+	all := strings.Count(a.must("state", "list"), "\n")
+	out := a.must("destroy", "-auto-approve")
+	if m := destroyed.FindStringSubmatch(out); m == nil || a.must("state", "list") != "" {
+		a.t.Errorf("resources are left of %d:\n%s", all, out)
+	} else {
+		figure(a.t, m[1]+" resources "+what+" and destroyed")
+	}
+}
+
 // inOrder fails unless the lines come in this order.
 func inOrder(t *testing.T, text string, lines ...string) {
 	t.Helper()
@@ -95,16 +144,33 @@ const (
 	pops  = "module.region.module.edge.aws_autoscaling_group.pop"
 )
 
+var redis = regexp.MustCompile(`redis +?= merge\(var\.redis, \{ (shards = \d+, )?user`)
+
 var destroyed = regexp.MustCompile(`Destroy complete! Resources: (\d+) destroyed`)
 
-// Modules are applied, updated, rolled back and destroyed. A second plan finds nothing to change, and finds a change that was
-// planted. PoPs change after the replicas, and not at all if ECS rolls these back.
+// Modules are applied, updated, rolled back and destroyed. An apply that was interrupted is taken up again. A second plan finds
+// nothing to change, and finds a change that was planted. PoPs change after the replicas, and not at all if ECS rolls these
+// back. Fewer shards need a confirmation.
 func TestApply(t *testing.T) {
-	a := newApplied(t)
+	a := newApplied(t, "single-region")
+	all := a.vars
+	a.vars = map[string]any{"image_id": "ami-0123456789abcdef0", "secrets": map[string]any{"eu": all["secrets"].(map[string]any)["eu"]},
+		"redis_user_groups": map[string]string{"eu": "weir-eu"}, "upstreams": all["upstreams"], "programs": all["programs"],
+		"images":               map[string]string{"regional": "registry.example/weir-regional:0.1.0"},
+		"prometheus_workspace": "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1",
+		"admin_tokens":         "tokens: [{ name: ann, role: operator, sha256: " + strings.Repeat("0", 64) + " }]"}
 	a.release(1)
+	a.shards(5)
 	a.must("init")
+	a.interrupted(20)
 	a.must("apply", "-auto-approve")
 	a.must("plan", "-detailed-exitcode")
+
+	a.shards(3)
+	if out, err := a.do("plan"); err == nil || !strings.Contains(out, "Redis weir-eu has 5 shards, and shards is 3.") {
+		t.Errorf("a plan with fewer shards: %v\n%s", err, out)
+	}
+	a.shards(5)
 
 	a.release(2)
 	inOrder(t, a.must("apply", "-auto-approve"), tasks+": Modifications complete", pops+": Modifying", pops+": Modifications complete")
@@ -126,11 +192,32 @@ func TestApply(t *testing.T) {
 		t.Errorf("a planted change is not found: %v\n%s", err, out)
 	}
 
-	all := strings.Count(a.must("state", "list"), "\n")
-	out = a.must("destroy", "-auto-approve")
-	if m := destroyed.FindStringSubmatch(out); m == nil || a.must("state", "list") != "" {
-		t.Errorf("resources are left of %d:\n%s", all, out)
-	} else {
-		figure(t, m[1]+" resources applied, updated, rolled back and destroyed")
+	a.destroy("applied, updated, rolled back")
+}
+
+var (
+	ofAP     = regexp.MustCompile(`(?ms)^module "(ap|link_.._ap)" \{.*?^\}\n`)
+	placesAP = strings.NewReplacer(", module.ap]", "]", ", ap = local.cidrs.ap", "")
+)
+
+// Three regions are applied, one of them is removed, and the other two stay as they are.
+func TestApplyThreeRegions(t *testing.T) {
+	a := newApplied(t, "three-regions")
+	a.edit(func(text string) string { // moto has no Global Accelerator
+		return strings.Replace(text, "= module.eu.cell\n", "= module.eu.cell\n  accelerator = false\n", 1)
+	})
+	a.release(1)
+	a.must("init")
+	a.must("apply", "-auto-approve")
+	a.must("plan", "-detailed-exitcode")
+
+	a.edit(func(text string) string { return placesAP.Replace(ofAP.ReplaceAllString(text, "")) })
+	if out := a.must("apply", "-auto-approve"); !strings.Contains(out, "0 added, 0 changed") && !strings.Contains(out, "0 added, 1 changed") {
+		t.Errorf("the removal of a region changes the others:\n%s", out)
 	}
+	if left := a.must("state", "list"); strings.Contains(left, "module.ap.") || strings.Contains(left, "_ap.") {
+		t.Errorf("the region is not removed:\n%s", left)
+	}
+	a.must("plan", "-detailed-exitcode")
+	a.destroy("of two regions, after the removal of a third, applied")
 }

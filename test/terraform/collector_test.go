@@ -2,9 +2,15 @@ package terraform
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/otlp"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -23,7 +29,8 @@ type beside struct {
 func collector(t *testing.T) *beside {
 	t.Helper()
 	texts, environments := apply(t, "region/modules/collector", map[string]any{
-		"service": "weir-eu-weir-regional", "aws_region": "eu-central-1", "log_group": "/weir/weir-eu/weir-regional/metrics"})
+		"service": "weir-eu-weir-regional", "aws_region": "eu-central-1", "log_group": "/weir/weir-eu/weir-regional/metrics",
+		"job": "weir-regional", "region": "eu", "prometheus_workspace": ""})
 	var config struct {
 		Processors struct {
 			Cumulativetodelta struct{ Include struct{ Metrics []string } }
@@ -60,4 +67,73 @@ func (b *beside) awaitMetrics(t *testing.T, p *proc.Process, program string) {
 		}
 		return ""
 	})
+}
+
+// scrape is a job of Prometheus.
+type scrape struct {
+	Job    string `yaml:"job_name"`
+	Path   string `yaml:"metrics_path"`
+	Static []struct {
+		Targets []string
+		Labels  map[string]string
+	} `yaml:"static_configs"`
+}
+
+// Collectors on AWS scrape the jobs of prometheus.yml, on which dashboards and alerts rely: the same paths, with the labels
+// region and instance.
+func TestScrapes(t *testing.T) {
+	const workspace = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1"
+	texts, _ := bootstrap(t, map[string]any{"region": "eu", "pop": map[string]any{"upstreams": []string{"localhost:9"}},
+		"machine": map[string]any{"logs": "/weir/weir-eu", "prometheus": workspace}})
+	var machine struct {
+		Files []struct{ Path, Content string } `yaml:"write_files"`
+	}
+	fatal.If(t, yaml.Unmarshal([]byte(texts["pop_user_data"]), &machine))
+	var configs []string
+	for _, file := range machine.Files {
+		if filepath.Base(file.Path) == "collector.yaml" {
+			configs = append(configs, file.Content)
+		}
+	}
+	for job, region := range map[string]string{"weir-regional": "eu", "weir-global": ""} {
+		texts, _ := apply(t, "region/modules/collector", map[string]any{"service": "weir-eu-" + job, "aws_region": "eu-central-1",
+			"log_group": "/weir", "job": job, "region": region, "prometheus_workspace": workspace})
+		configs = append(configs, texts["config_json"])
+	}
+	var shipped struct {
+		Jobs []scrape `yaml:"scrape_configs"`
+	}
+	fatal.If(t, yaml.Unmarshal(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "observability/prometheus.yml")))(t), &shipped))
+	paths := map[string]string{}
+	for _, job := range shipped.Jobs {
+		paths[job.Job] = job.Path
+	}
+	for _, text := range configs {
+		var config struct {
+			Receivers map[string]struct {
+				Config struct {
+					Jobs []scrape `yaml:"scrape_configs"`
+				}
+			}
+		}
+		fatal.If(t, yaml.Unmarshal([]byte(text), &config))
+		own := config.Receivers["prometheus/weir"].Config
+		if len(own.Jobs) != 1 {
+			t.Fatalf("%d jobs in %s", len(own.Jobs), text)
+		}
+		job := own.Jobs[0]
+		path, known := paths[job.Job]
+		labels := job.Static[0].Labels
+		if !known || job.Path != path && (path != "" || job.Path != "/metrics") || labels["instance"] == "" || (labels["region"] == "eu") == (job.Job == "weir-global") {
+			t.Errorf("%+v, and prometheus.yml has the path %q", job, path)
+		}
+		file := proc.WriteFile(t, filepath.Join(t.TempDir(), "prometheus.yml"), string(fatal.Get(yaml.Marshal(own))(t)))
+		if out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", file).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		delete(paths, job.Job)
+	}
+	if len(paths) > 0 {
+		t.Errorf("jobs that are not scraped: %v", paths)
+	}
 }

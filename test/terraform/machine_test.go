@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
@@ -199,12 +200,21 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	beside := collector(t)
 	metrics := aggregator(t, d, names, filepath.Join(dir, "aggregator"), servers, beside)
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
-	directories, container := task(t, filepath.Join(dir, "region"), d.role(t, "eu/service"))
+		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "admin_tokens": true, "drain_wait": "0s"}
+	token, sum := access.NewToken()
+	files := d.role(t, "eu/service")
+	files["admin-tokens"] = fmt.Sprintf("tokens: [{ name: ann, role: viewer, sha256: %q }]\n", sum)
+	directories, container := task(t, filepath.Join(dir, "region"), files)
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": servers, "service": service})
 	container.argv = slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})
 	regional := container.start(t, names, filepath.Join(dir, "region"), "weir-regional")
-	regional.AwaitReady("http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"])) + "/readyz")
+	admin := net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
+	regional.AwaitReady("http://" + admin + "/readyz")
+	for bearer, want := range map[string]int{"": http.StatusUnauthorized, "Bearer " + token: http.StatusOK} {
+		if r, err := stack.Do(admin, http.MethodGet, "/v1/whoami", "", "authorization", bearer); err != nil || r.Status != want {
+			t.Errorf("the admin API with the token %q: %+v, %v, want %d", bearer, r, err, want)
+		}
+	}
 	beside.awaitMetrics(t, regional, "weir-regional")
 
 	clients, _ := agentPorts(t, map[string]any{"join": []string{serverPort("serf_lan")}})

@@ -60,10 +60,10 @@ func TestNothingOutsideIsRead(t *testing.T) {
 var (
 	resource = regexp.MustCompile(`(?ms)^resource "(\w+)" "(\w+)" \{\n(.*?)^\}`)
 
-	// AWS has no tags for these.
+	// These have no tags.
 	untagged = []string{
 		"aws_appautoscaling_policy", "aws_autoscaling_policy", "aws_globalaccelerator_endpoint_group", "aws_globalaccelerator_listener",
-		"aws_iam_role_policy", "aws_iam_role_policy_attachment", "aws_route", "aws_route_table_association",
+		"aws_iam_role_policy", "aws_iam_role_policy_attachment", "aws_route", "aws_route_table_association", "terraform_data",
 	}
 )
 

@@ -101,13 +101,18 @@ func run(t *testing.T, dir string, args ...string) (out string, err error) {
 // runWith is run with more in its environment.
 func runWith(t *testing.T, env []string, dir string, args ...string) (out string, err error) {
 	t.Helper()
+	text, err := command(t, env, dir, args...).CombinedOutput()
+	return string(text), err
+}
+
+func command(t *testing.T, env []string, dir string, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_ARGS=-no-color", "CHECKPOINT_DISABLE=1",
 		"GIT_CONFIG_GLOBAL="+filepath.Join(filepath.Dir(dir), "gitconfig")) // is there beside an example
 	cmd.Env = append(cmd.Env, env...)
-	text, err := cmd.CombinedOutput()
-	return string(text), err
+	return cmd
 }
 
 // must is run without an error.

@@ -16,7 +16,10 @@ module "region" {
   programs     = var.programs
   secrets      = var.secrets.eu
   key_secrets  = true
+  admin_tokens = var.admin_tokens
   tags         = var.tags
+
+  prometheus_workspace = var.prometheus_workspace
 }
 
 output "address" {

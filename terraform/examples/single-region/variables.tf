@@ -74,6 +74,20 @@ variable "secrets" {
   nullable    = false
 }
 
+variable "admin_tokens" {
+  description = "Text of a file of --admin-tokens, such as file(\"tokens.yaml\"): who may use the admin API. Empty: nobody."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
+variable "prometheus_workspace" {
+  description = "ARN of a workspace in Amazon Managed Service for Prometheus, in aws_region; empty: none."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
 variable "tags" {
   description = "Tags of all resources."
   type        = map(string)

@@ -41,6 +41,9 @@ module "eu" {
   key_secrets  = true
   tags         = var.tags
   after        = module.aggregator.rolled
+  admin_tokens = var.admin_tokens
+
+  prometheus_workspace = var.prometheus_workspaces.eu
 }
 
 module "us" {
@@ -63,6 +66,9 @@ module "us" {
   key_secrets  = true
   tags         = var.tags
   after        = module.aggregator.rolled
+  admin_tokens = var.admin_tokens
+
+  prometheus_workspace = var.prometheus_workspaces.us
 }
 
 module "ap" {
@@ -85,6 +91,9 @@ module "ap" {
   key_secrets  = true
   tags         = var.tags
   after        = module.aggregator.rolled
+  admin_tokens = var.admin_tokens
+
+  prometheus_workspace = var.prometheus_workspaces.ap
 }
 
 module "link_eu_us" {
@@ -127,6 +136,9 @@ module "aggregator" {
   secret      = var.secrets.aggregator
   key_secrets = true
   tags        = var.tags
+
+  admin_tokens         = var.admin_tokens
+  prometheus_workspace = var.prometheus_workspaces.eu
   regions = { for r in [module.eu, module.us, module.ap] : r.cell.name => {
     aws_region    = r.aws_region
     cidr          = r.network.cidr

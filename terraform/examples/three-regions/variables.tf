@@ -60,6 +60,20 @@ variable "secrets" {
   nullable = false
 }
 
+variable "admin_tokens" {
+  description = "Text of a file of --admin-tokens, such as file(\"tokens.yaml\"): who may use the admin API. Empty: nobody."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
+variable "prometheus_workspaces" {
+  description = "ARN of a workspace in Amazon Managed Service for Prometheus for each region, in its region of AWS; the aggregators write into that of eu. Empty: none."
+  type        = object({ eu = optional(string, ""), us = optional(string, ""), ap = optional(string, "") })
+  default     = {}
+  nullable    = false
+}
+
 variable "tags" {
   description = "Tags of all resources."
   type        = map(string)

@@ -17,6 +17,7 @@ module "bootstrap" {
     redis          = [module.redis.address]
     redis_username = var.redis.user
     key_secrets    = var.key_secrets
+    admin_tokens   = var.admin_tokens != ""
   }
 }
 
@@ -29,6 +30,7 @@ module "redis" {
   engine_version = var.redis.engine_version
   node_type      = var.redis.node_type
   shards         = var.redis.shards
+  fewer_shards   = var.redis.fewer_shards
   replicas       = var.redis.replicas
   user_group_id  = var.redis.user_group_id
   kms_key_arn    = var.home.kms_key_arn
@@ -56,6 +58,8 @@ module "service" {
   redis_security_group_id = module.redis.security_group_id
   callers                 = { cidrs = { for name, r in var.regions : name => r.cidr } }
   replicas                = var.replicas
+  admin_tokens            = var.admin_tokens
+  prometheus_workspace    = var.prometheus_workspace
   alarm_actions           = var.alarm_actions
   tags                    = var.tags
 }

@@ -71,6 +71,7 @@ variable "redis" {
     engine_version = optional(string, "8.0")
     node_type      = optional(string, "cache.t4g.small")
     shards         = optional(number, 3)
+    fewer_shards   = optional(bool, false)
     replicas       = optional(number, 1)
     user_group_id  = string
     user           = optional(string, "weir")
@@ -106,6 +107,20 @@ variable "secrets_key_arns" {
   description = "Keys of your own that encrypt the secrets; empty: the key of Secrets Manager."
   type        = list(string)
   default     = []
+  nullable    = false
+}
+
+variable "admin_tokens" {
+  description = "Text of the file of --admin-tokens, which has hashes of tokens and no token: who may use the admin API through a session of Systems Manager. Empty: the API is closed, and tasks take no sessions."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
+variable "prometheus_workspace" {
+  description = "ARN of a workspace in Amazon Managed Service for Prometheus that gets all metrics; empty: none."
+  type        = string
+  default     = ""
   nullable    = false
 }
 

@@ -16,7 +16,7 @@ locals {
       programs = concat(["envoy"], [for p in var.pop[*] : p.filter == "native" ? "weir.so" : "weir.wasm"], [for c in var.consul[*] : "consul"])
       secret   = var.machine.pop_secret
       needed   = flatten([local.own_secrets, local.agent_secrets])
-      named    = concat(["envoy.yaml"], [for c in var.consul[*] : "consul.json"])
+      named    = concat(["envoy.yaml"], [for c in var.consul[*] : "consul.json"], local.scraped ? ["collector.yaml"] : [])
       services = concat([for c in var.consul[*] : "weir-consul"], ["weir-pop"])
       once     = []
       volume   = ""
@@ -32,6 +32,7 @@ locals {
     }
   }
   snapshots = var.machine.snapshots != ""
+  scraped   = var.machine.prometheus != ""
   hardening = file("${path.module}/templates/hardening.tftpl")
 
   # The files of either role.
@@ -45,6 +46,7 @@ locals {
         once     = r.once
         volume   = r.volume
         logs     = var.machine.logs != ""
+        scraped  = local.scraped && role == "pop"
         instance = local.instance
       })) },
     ],
@@ -65,6 +67,7 @@ locals {
     write_files = concat(local.machine_files[role], [local.sysctl],
       [for p in var.pop[*] : { path = "${var.directories.config}/envoy.yaml", content = yamlencode(local.envoy) }],
       [for path, text in local.sds_files : { path = path, content = text }],
+      [for on in local.scraped ? [true] : [] : { path = "${var.directories.config}/collector.yaml", content = jsonencode(module.prometheus.config) }],
       [for p in var.pop[*] : { path = "/etc/systemd/system/weir-pop.service", content = templatefile("${path.module}/templates/weir-pop.service.tftpl",
       merge(var.directories, { admin_port = p.admin_port, memory = "80%", hardening = local.hardening })) }],
       [for c in var.consul[*] : { path = "${var.directories.config}/consul.json", content = jsonencode(merge(local.consul_client, { node_name = "${var.region}-pop-${local.instance}" })) }],
@@ -88,4 +91,16 @@ locals {
 
   # Sizes of queues for many connections; the rest of the kernel's settings is good as it is.
   sysctl = { path = "/etc/sysctl.d/90-weir.conf", content = "net.core.somaxconn = 4096\nnet.ipv4.ip_local_port_range = 16384 65000\n" }
+}
+
+# The metrics of a PoP: those of Envoy, which has the filter's.
+module "prometheus" {
+  source = "../prometheus"
+
+  workspace = var.machine.prometheus
+  job       = "weir-pop"
+  target    = "127.0.0.1:${try(var.pop.admin_port, 9901)}"
+  path      = "/stats/prometheus"
+  region    = var.region
+  instance  = local.instance
 }

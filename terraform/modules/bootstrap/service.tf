@@ -28,6 +28,7 @@ locals {
       WEIR_TLS_CLIENT_CA = "${local.secrets}/ca.pem"
     } : k => v if var.tls }],
     [{ for k, v in { WEIR_KEY_SECRETS = "${local.secrets}/key-secrets" } : k => v if var.service.key_secrets }],
+    [{ for k, v in { WEIR_ADMIN_TOKENS = "${local.secrets}/admin-tokens", WEIR_ADMIN_LOCAL = "true" } : k => v if var.service.admin_tokens }],
     [{ for k, v in { WEIR_OTLP = "http://${var.otlp}" } : k => v if var.otlp != "" }],
   )...)
 

@@ -126,6 +126,7 @@ variable "service" {
     drain_wait     = optional(string, "6s")
     consul_token   = optional(bool, true)  # the file consul-token in directories.secrets
     key_secrets    = optional(bool, false) # the file key-secrets there, for rules with hash: true
+    admin_tokens   = optional(bool, false) # the file admin-tokens there, for the admin API on the loopback address
   })
   default  = {}
   nullable = false
@@ -184,6 +185,7 @@ variable "machine" {
     consul_secret = optional(string, "")
     logs          = optional(string, "") # log groups of CloudWatch: LOGS/pop, LOGS/consul; empty: the journal of the machine only
     snapshots     = optional(string, "") # s3://BUCKET/PREFIX for snapshots of Consul, in the region with the rules; empty: none
+    prometheus    = optional(string, "") # ARN of a workspace of Prometheus for the metrics of PoPs; needs logs. Empty: none
     volume        = optional(string, "") # device of a Consul server for directories.data, such as /dev/sdf; empty: the root volume
   })
   default  = {}
@@ -196,6 +198,10 @@ variable "machine" {
   validation {
     condition     = alltrue([for arn in [var.machine.pop_secret, var.machine.consul_secret] : arn == "" || can(regex("^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^ '\"\\\\]+$", arn))])
     error_message = "machine.pop_secret and machine.consul_secret must be the ARN of a secret in Secrets Manager: the secret itself would be in the state of Terraform."
+  }
+  validation {
+    condition     = var.machine.prometheus == "" || var.machine.logs != ""
+    error_message = "machine.prometheus needs machine.logs: the agent of CloudWatch, which sends logs, also sends the metrics."
   }
   validation {
     condition     = can(regex("^(/[A-Za-z0-9._/-]+)?$", var.machine.logs)) && can(regex("^(s3://[A-Za-z0-9._/-]+)?$", var.machine.snapshots)) && can(regex("^(/dev/[a-z0-9]+)?$", var.machine.volume))

@@ -53,6 +53,7 @@ locals {
       "arn:${data.aws_partition.current.partition}:s3:::${trimprefix(p.uri, "s3://")}" if role == "pop" || contains(["consul", "weir"], name)] },
     ],
     [for keys in length(var.secrets_key_arns) > 0 ? [var.secrets_key_arns] : [] : { Effect = "Allow", Action = ["kms:Decrypt"], Resource = keys }],
+    [for w in compact([var.prometheus_workspace]) : { Effect = "Allow", Action = ["aps:RemoteWrite"], Resource = w } if role == "pop"],
   ) }) }
 }
 
@@ -106,6 +107,7 @@ module "bootstrap" {
     redis          = [module.redis.address]
     redis_username = var.redis.user
     key_secrets    = var.key_secrets
+    admin_tokens   = var.admin_tokens != ""
   }
   machine = {
     programs      = var.programs
@@ -114,6 +116,7 @@ module "bootstrap" {
     logs          = "/weir/${local.name}" # the submodules edge and consul make its groups
     snapshots     = local.snapshots
     volume        = "/dev/sdf" # that of the launch template of the submodule consul
+    prometheus    = var.prometheus_workspace
   }
 }
 
@@ -126,6 +129,7 @@ module "redis" {
   engine_version = var.redis.engine_version
   node_type      = var.redis.node_type
   shards         = var.redis.shards
+  fewer_shards   = var.redis.fewer_shards
   replicas       = var.redis.replicas
   user_group_id  = var.redis.user_group_id
   kms_key_arn    = aws_kms_key.this.arn
@@ -174,6 +178,8 @@ module "service" {
   calls                   = merge(var.peers, { (var.name) = local.network.cidr })
   size                    = var.size
   replicas                = var.replicas
+  admin_tokens            = var.admin_tokens
+  prometheus_workspace    = var.prometheus_workspace
   alarm_actions           = var.alarm_actions
   tags                    = var.tags
 }

@@ -150,11 +150,12 @@ variable "architecture" {
 }
 
 variable "redis" {
-  description = "Redis: version, node type, masters, replicas of each, and the RBAC user group with its user."
+  description = "Redis: version, node type, masters, whether an apply may lower their number, replicas of each, and the RBAC user group with its user."
   type = object({
     engine_version = optional(string, "8.0")
     node_type      = optional(string, "cache.r7g.large")
     shards         = optional(number, 3)
+    fewer_shards   = optional(bool, false)
     replicas       = optional(number, 1)
     user_group_id  = string
     user           = optional(string, "weir")
@@ -240,6 +241,20 @@ variable "after" {
   description = "Known when what must be updated before this region is: output rolled of the module aggregator. Empty: nothing must."
   type        = string
   default     = ""
+}
+
+variable "admin_tokens" {
+  description = "Text of the file of --admin-tokens, which has hashes of tokens and no token: who may use the admin API through a session of Systems Manager. Empty: the API is closed, and tasks take no sessions."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
+variable "prometheus_workspace" {
+  description = "ARN of a workspace in Amazon Managed Service for Prometheus that gets all metrics; empty: none."
+  type        = string
+  default     = ""
+  nullable    = false
 }
 
 variable "alarm_actions" {

@@ -325,6 +325,7 @@ def create_service(before, self):
     service = service_of(self, "serviceName")
     service.availability_zone_rebalancing = self._get_param("availabilityZoneRebalancing", "DISABLED")
     service.enable_ecs_managed_tags = self._get_param("enableECSManagedTags", False)
+    service.enable_execute_command = self._get_param("enableExecuteCommand", False)
     steady(service)
     return answer
 

@@ -297,3 +297,25 @@ run "rules_in_consul_without_consul" {
   }
   expect_failures = [output.regional_environment]
 }
+
+run "metrics" {
+  variables {
+    pop     = { upstreams = ["app.internal:8080"] }
+    machine = { logs = "/weir/weir-eu", prometheus = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1a2b" }
+    service = { admin_tokens = true }
+  }
+  assert {
+    condition     = strcontains(output.pop_user_data, "append-config -m ec2 -s -c 'file:/etc/weir/collector.yaml'") && !strcontains(output.consul_user_data, "append-config")
+    error_message = "The agent of a PoP must scrape Envoy; a Consul server has no such metrics."
+  }
+  assert {
+    condition     = output.regional_environment.WEIR_ADMIN_TOKENS == "/etc/weir/secrets/admin-tokens" && output.regional_environment.WEIR_ADMIN_LOCAL == "true"
+    error_message = "The admin API must be open on the loopback address, for tokens only."
+  }
+}
+
+run "metrics_without_an_agent" {
+  command = plan
+  variables { machine = { prometheus = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1a2b" } }
+  expect_failures = [var.machine]
+}

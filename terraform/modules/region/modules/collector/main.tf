@@ -13,7 +13,8 @@ locals {
   dimension = "service"
 
   config = {
-    receivers = { otlp = { protocols = { grpc = { endpoint = "127.0.0.1:${local.port}" } } } }
+    receivers  = merge({ otlp = { protocols = { grpc = { endpoint = "127.0.0.1:${local.port}" } } } }, module.prometheus.config.receivers)
+    extensions = module.prometheus.config.extensions
     processors = {
       memory_limiter = { check_interval = "1s", limit_mib = 96, spike_limit_mib = 24 }
       filter         = { metrics = { metric = ["not IsMatch(name, \"^(${join("|", local.names)})$\")"] } }
@@ -29,20 +30,32 @@ locals {
         ]
       }] }
     }
-    exporters = { awsemf = {
+    exporters = merge({ awsemf = {
       region                  = var.aws_region
       log_group_name          = var.log_group
       namespace               = local.namespace
       dimension_rollup_option = "NoDimensionRollup"
       metric_declarations     = [{ dimensions = [[local.dimension]], metric_name_selectors = [for name in local.names : "^${name}$"] }]
-    } }
+    } }, module.prometheus.config.exporters)
     service = {
-      telemetry = { metrics = { level = "none" } }
-      pipelines = { metrics = {
+      extensions = module.prometheus.config.service.extensions
+      telemetry  = { metrics = { level = "none" } }
+      pipelines = merge({ metrics = {
         receivers  = ["otlp"]
         processors = ["memory_limiter", "filter", "cumulativetodelta", "metricstransform"]
         exporters  = ["awsemf"]
-      } }
+      } }, module.prometheus.config.service.pipelines)
     }
   }
+}
+
+# All metrics of the program, for dashboards and alerts.
+module "prometheus" {
+  source = "../../../prometheus"
+
+  workspace = var.prometheus_workspace
+  job       = var.job
+  target    = "127.0.0.1:8090"
+  region    = var.region
+  instance  = "$${env:HOSTNAME}" # of the container: one for each task
 }

@@ -15,3 +15,21 @@ variable "log_group" {
   type        = string
   nullable    = false
 }
+
+variable "job" {
+  description = "weir-regional or weir-global."
+  type        = string
+  nullable    = false
+}
+
+variable "region" {
+  description = "Name of the region; empty for aggregators."
+  type        = string
+  nullable    = false
+}
+
+variable "prometheus_workspace" {
+  description = "As that of the module prometheus."
+  type        = string
+  nullable    = false
+}

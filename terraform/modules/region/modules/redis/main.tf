@@ -74,6 +74,26 @@ resource "aws_elasticache_replication_group" "this" {
   tags                       = var.tags
 }
 
+# How many shards the last apply made. An apply that removes some moves their keys, so it asks first.
+resource "aws_ssm_parameter" "shards" {
+  name        = "/weir/${var.name}/shards"
+  description = "Shards of ${var.name} after the last apply of Terraform"
+  type        = "String"
+  value       = tostring(var.shards)
+  tags        = var.tags
+  depends_on  = [aws_elasticache_replication_group.this]
+}
+
+# Its output is known once the parameter is there, so the first plan does not read it. The condition is that of an output:
+# Terraform reads data with a condition of its own only after changes.
+resource "terraform_data" "shards" {
+  input = aws_ssm_parameter.shards.name
+}
+
+data "aws_ssm_parameter" "shards" {
+  name = terraform_data.shards.output
+}
+
 locals {
   family = "valkey${split(".", var.engine_version)[0]}"
 

@@ -57,6 +57,13 @@ variable "shards" {
   }
 }
 
+variable "fewer_shards" {
+  description = "An apply may lower shards."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "replicas" {
   description = "Replicas of each master, 0 to 5. With 0 a lost node loses its counters: at most one more limit per key in that period."
   type        = number

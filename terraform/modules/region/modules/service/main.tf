@@ -20,7 +20,21 @@ locals {
   mounts = { for who, user in local.users : who => [for v in local.volumes :
   { sourceVolume = v.name, containerPath = v.path, readOnly = v.read_only } if v.who == who] }
 
-  others = 512 # MiB of a task for the collector, the agent and what Fargate itself takes
+  # Whoever may use the admin API reaches it through this container, which has no secrets: ECS opens sessions only in
+  # containers that may write into their image.
+  api = var.admin_tokens != ""
+  session_container = {
+    name             = "session"
+    image            = var.images.consul
+    essential        = false
+    user             = local.users.program # the agent of Systems Manager is root in it all the same
+    memory           = 128
+    entryPoint       = ["sleep", "infinity"]
+    linuxParameters  = { initProcessEnabled = true }
+    logConfiguration = local.log
+  }
+
+  others = 512 # MiB of a task for the collector, the agent, a session and what Fargate itself takes
 
   log = { logDriver = "awslogs", options = {
     awslogs-group         = aws_cloudwatch_log_group.this.name
@@ -37,10 +51,11 @@ locals {
     entryPoint = ["/bin/sh", "-ec"]
     command = [join("\n", concat(
       ["umask 077", "printf '%s' \"$AGENT\" >/volumes/agent-secrets/agent.json"],
+      [for on in local.api ? [true] : [] : "printf '%s' \"$TOKENS\" >/volumes/program-secrets/admin-tokens"],
       [for i, file in local.files : "printf '%s' \"$SECRET_${i}\" >/volumes/${contains(local.agent_files, file) ? "agent" : "program"}-secrets/${file}"],
       [for v in local.volumes : "chown -R ${v.user}:${v.user} /volumes/${v.name}"],
     ))]
-    environment      = [{ name = "AGENT", value = var.consul_agent }]
+    environment      = concat([{ name = "AGENT", value = var.consul_agent }], [for on in local.api ? [true] : [] : { name = "TOKENS", value = var.admin_tokens }])
     secrets          = [for i, file in local.files : { name = "SECRET_${i}", valueFrom = "${var.secret}:${file}::" }]
     mountPoints      = [for v in local.volumes : { sourceVolume = v.name, containerPath = "/volumes/${v.name}", readOnly = false }]
     logConfiguration = local.log
@@ -106,6 +121,10 @@ module "collector" {
   service    = "${var.name}-${var.program}"
   aws_region = data.aws_region.current.region
   log_group  = aws_cloudwatch_log_group.metrics.name
+
+  job                  = var.program
+  region               = lookup(var.environment, "WEIR_REGION", "")
+  prometheus_workspace = var.prometheus_workspace
 }
 
 resource "aws_cloudwatch_log_group" "this" {
@@ -230,9 +249,20 @@ resource "aws_iam_role_policy" "task" {
 resource "aws_iam_role_policy" "metrics" {
   name = "metrics"
   role = aws_iam_role.task.id
-  policy = jsonencode({ Version = "2012-10-17", Statement = [
-    { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.metrics.arn}:*" },
-  ] })
+  policy = jsonencode({ Version = "2012-10-17", Statement = concat(
+    [{ Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.metrics.arn}:*" }],
+    [for w in compact([var.prometheus_workspace]) : { Effect = "Allow", Action = ["aps:RemoteWrite"], Resource = w }],
+  ) })
+}
+
+resource "aws_iam_role_policy" "sessions" {
+  count = local.api ? 1 : 0
+
+  name = "sessions"
+  role = aws_iam_role.task.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{ # these have no resources
+    Effect = "Allow", Action = [for what in ["CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel"] : "ssmmessages:${what}"], Resource = "*"
+  }] })
 }
 
 resource "aws_ecs_cluster" "this" {
@@ -248,7 +278,7 @@ resource "aws_ecs_task_definition" "this" {
   memory                   = tostring(var.size.memory)
   execution_role_arn       = aws_iam_role.execution.arn
   task_role_arn            = aws_iam_role.task.arn
-  container_definitions    = jsonencode([local.files_container, local.consul_container, local.collector_container, local.program_container])
+  container_definitions    = jsonencode(concat([local.files_container, local.consul_container, local.collector_container, local.program_container], [for on in local.api ? [true] : [] : local.session_container]))
 
   runtime_platform {
     operating_system_family = "LINUX"
@@ -278,8 +308,9 @@ resource "aws_ecs_service" "this" {
   wait_for_steady_state              = true # what comes next in an apply finds the new tasks
   propagate_tags                     = "SERVICE"
   enable_ecs_managed_tags            = true
+  enable_execute_command             = local.api
   depends_on = [ # tasks that start without these fail, and ECS gives up
-    var.after, aws_iam_role_policy.execution, aws_iam_role_policy.task, aws_iam_role_policy.metrics,
+    var.after, aws_iam_role_policy.execution, aws_iam_role_policy.task, aws_iam_role_policy.metrics, aws_iam_role_policy.sessions,
     aws_vpc_security_group_egress_rule.redis, aws_vpc_security_group_egress_rule.aggregators,
   ]
 

@@ -167,6 +167,25 @@ variable "replicas" {
   }
 }
 
+variable "admin_tokens" {
+  description = "Text of the file of --admin-tokens, which has hashes of tokens and no token: who may use the admin API through a session of Systems Manager. Empty: the API is closed, and tasks take no sessions."
+  type        = string
+  default     = ""
+  nullable    = false
+
+  validation {
+    condition     = var.admin_tokens == "" || can([for t in yamldecode(var.admin_tokens).tokens : t.sha256])
+    error_message = "admin_tokens must be the text of a file as docs/api.md has it, such as file(\"tokens.yaml\"); weir admin token prints its items."
+  }
+}
+
+variable "prometheus_workspace" {
+  description = "ARN of a workspace in Amazon Managed Service for Prometheus that gets all metrics; empty: none."
+  type        = string
+  default     = ""
+  nullable    = false
+}
+
 variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)

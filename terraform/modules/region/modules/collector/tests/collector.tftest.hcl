@@ -2,6 +2,10 @@ variables {
   service    = "weir-eu-weir-regional"
   aws_region = "eu-central-1"
   log_group  = "/weir/weir-eu/weir-regional/metrics"
+
+  job                  = "weir-regional"
+  region               = "eu"
+  prometheus_workspace = ""
 }
 
 run "metrics" {
@@ -28,5 +32,19 @@ run "metrics" {
   assert {
     condition     = tonumber(output.environment.OTEL_METRIC_EXPORT_INTERVAL) == 1000 * output.metrics.interval
     error_message = "A value must be over the time that autoscaling divides by."
+  }
+}
+
+run "prometheus" {
+  variables { prometheus_workspace = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1a2b" }
+  assert {
+    condition = alltrue([for name, pipeline in jsondecode(output.config_json).service.pipelines : alltrue(concat(
+      [for r in pipeline.receivers : contains(keys(jsondecode(output.config_json).receivers), r)],
+    [for e in pipeline.exporters : contains(keys(jsondecode(output.config_json).exporters), e)]))]) && keys(jsondecode(output.config_json).service.pipelines) == ["metrics", "metrics/weir"]
+    error_message = "Both pipelines must have their components."
+  }
+  assert {
+    condition     = jsondecode(output.config_json).service.extensions == keys(jsondecode(output.config_json).extensions)
+    error_message = "The collector must start what signs its requests."
   }
 }

@@ -127,3 +127,32 @@ run "everybody_may_use_it" {
   variables { user_group_id = "" }
   expect_failures = [var.user_group_id]
 }
+
+run "five_shards" {
+  variables { shards = 5 }
+}
+
+run "fewer_shards" {
+  command = plan
+  variables { shards = 3 }
+  override_data {
+    target = data.aws_ssm_parameter.shards
+    values = { insecure_value = "5" }
+  }
+  expect_failures = [output.address]
+}
+
+run "fewer_shards_as_asked" {
+  variables {
+    shards       = 3
+    fewer_shards = true
+  }
+  override_data {
+    target = data.aws_ssm_parameter.shards
+    values = { insecure_value = "5" }
+  }
+  assert {
+    condition     = aws_elasticache_replication_group.this.num_node_groups == 3
+    error_message = "An operator who asks for fewer shards must get them."
+  }
+}

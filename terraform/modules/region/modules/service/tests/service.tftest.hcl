@@ -230,3 +230,41 @@ run "size_that_fargate_has_not" {
   variables { size = { cpu = 1000 } }
   expect_failures = [var.size]
 }
+
+run "closed" {
+  assert {
+    condition     = !aws_ecs_service.this.enable_execute_command && length(aws_iam_role_policy.sessions) == 0
+    error_message = "Without tokens tasks must take no sessions."
+  }
+}
+
+run "admin_api" {
+  variables { admin_tokens = "tokens: [{ name: ann, role: operator, sha256: ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb }]" }
+  assert {
+    condition     = aws_ecs_service.this.enable_execute_command && length(aws_iam_role_policy.sessions) == 1
+    error_message = "With tokens tasks must take sessions."
+  }
+  assert {
+    condition     = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : try(c.mountPoints, []) if !try(c.readonlyRootFilesystem, false) && c.name != "files"] == [[]]
+    error_message = "Sessions must be in a container without secrets: those with secrets are read-only, and take none."
+  }
+  assert {
+    condition = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) :
+    [for e in c.environment : e.value if e.name == "TOKENS"] == [var.admin_tokens] && strcontains(c.command[0], ">/volumes/program-secrets/admin-tokens") if c.name == "files"][0]
+    error_message = "The program must have the file of tokens."
+  }
+}
+
+run "a_token_in_place_of_the_file" {
+  command = plan
+  variables { admin_tokens = "weir_secret" }
+  expect_failures = [var.admin_tokens]
+}
+
+run "prometheus" {
+  variables { prometheus_workspace = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1a2b" }
+  assert {
+    condition     = [for s in jsondecode(aws_iam_role_policy.metrics.policy).Statement : s.Resource if s.Action == ["aps:RemoteWrite"]] == [var.prometheus_workspace]
+    error_message = "The collector may write into its workspace."
+  }
+}
