@@ -1,11 +1,10 @@
 // Package api has the parts of the admin API that all operations share: authentication, rate limits of callers, errors and
 // the audit log. Packages below it add their operations with [Add] and [AddStream].
 //
-//	api.go      operations and their description in OpenAPI
+//	api.go      operations and their description in OpenAPI, and who calls
 //	guard.go    checks of every call
 //	limits.go   calls and streams of one caller
 //	audit.go    the audit log
-//	whoami.go   the client that calls
 package api
 
 import (
@@ -80,7 +79,9 @@ func New(c Config) *API {
 		write(w, v1.NewProblem(http.StatusNotFound, v1.CodeUnknown, "there is no "+r.Method+" "+r.URL.Path+"; GET /v1/openapi.yaml lists what there is"))
 	})
 	a.addAudit()
-	a.addWhoami()
+	Add(a, access.Viewer, huma.Operation{
+		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Name and role of the client that makes this call",
+	}, whoami)
 	return a
 }
 
@@ -160,4 +161,13 @@ type callerKey struct{}
 func Caller(ctx context.Context) access.Caller {
 	c, _ := ctx.Value(callerKey{}).(access.Caller)
 	return c
+}
+
+func whoami(ctx context.Context, _ *struct{}) (*Body[v1.Whoami], error) {
+	caller := Caller(ctx)
+	out := &Body[v1.Whoami]{v1.Whoami{Name: caller.Name, Role: caller.Role.String(), Prefix: caller.Prefix}}
+	if !caller.Until.IsZero() {
+		out.Body.Until = &caller.Until
+	}
+	return out, nil
 }

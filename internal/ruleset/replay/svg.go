@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/plot"
 )
 
-// SVG draws the requests of a log over time: how many a second were admitted and denied, on average in each step.
+// SVG draws the requests of a log over time: how many a second were admitted and rejected, on average in each step.
 func (r *Report) SVG() (string, error) {
 	step := r.Rate.Step
 	unit, name := limit.Second, "seconds"
@@ -19,7 +19,7 @@ func (r *Report) SVG() (string, error) {
 			unit, name = larger.unit, larger.name
 		}
 	}
-	lines := []plot.Line{{Name: "admitted"}, {Name: "denied"}}
+	lines := []plot.Line{{Name: "admitted"}, {Name: "rejected"}}
 	for i := range lines {
 		for n, of := range r.Rate.Steps {
 			rate := float64(of[i]) * float64(limit.Second) / float64(step)
@@ -30,7 +30,7 @@ func (r *Report) SVG() (string, error) {
 		lines[i].Points = append(lines[i].Points, plot.Point{X: lines[i].Points[2*len(r.Rate.Steps)-1].X}) // the axis begins at 0
 	}
 	c := plot.Chart{
-		Title:  "Requests per second, admitted and denied, over time",
+		Title:  "Requests per second, admitted and rejected, over time",
 		X:      plot.Axis{Title: name + " after " + time.UnixMicro(int64(r.Rate.Start)).UTC().Format(time.DateTime)},
 		Y:      plot.Axis{Title: "requests per second"},
 		Panels: []plot.Panel{{Title: "in steps of " + time.Duration(step*1000).String(), Lines: lines}},
