@@ -151,8 +151,11 @@ func cell(field string, value any) string {
 		if when, err := time.Parse(time.RFC3339, v); err == nil && (field == "when" || field == "until") {
 			return when.Local().Format(time.RFC3339)
 		}
-		if field == "outcome" {
+		switch field {
+		case "outcome":
 			return strings.ReplaceAll(v, "-", " ")
+		case "hint":
+			return hints[v]
 		}
 		return v
 	case bool:
