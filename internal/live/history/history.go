@@ -26,6 +26,7 @@ const (
 	minute = 60 * second
 	length = 60 * minute // of an hour
 	day    = 24 * length
+	slack  = 5 * minute // for what is read of an hour beyond its end, see [History.Steps]
 
 	// maxBytes bounds the memory of all hours.
 	maxBytes = 16 << 20
@@ -161,7 +162,7 @@ func (h *History) trim(now int64) {
 	for _, o := range h.hours {
 		trimKeys(o.Keys, 2*maxKeys)
 		trimKeys(o.Denied, 2*maxKeys)
-		if o.end()+length+minute <= now {
+		if o.end()+length+2*slack <= now {
 			o.coarsen(length / minute)
 		}
 	}

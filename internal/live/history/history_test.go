@@ -75,6 +75,12 @@ func TestSteps(t *testing.T) {
 		if now%(7*minute) == 0 {
 			h = again(t, h)
 		}
+		if now%length > 20*minute {
+			continue
+		}
+		if s := h.Steps(now, length); s.StepMs != 10*second { // also when an hour before gets longer steps
+			t.Fatalf("steps of %d ms after %d s", s.StepMs, (now-start)/second)
+		}
 	}
 	const end = start + 25*length
 	for span, step := range map[int64]int64{15 * minute: 10 * second, length: 10 * second, day: minute} {

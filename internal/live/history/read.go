@@ -20,7 +20,7 @@ func (h *History) Steps(now, span int64) *v1.History {
 	}
 	var hours []*hour
 	for _, o := range h.hours {
-		if o.end() > now-late-span-minute {
+		if o.end() > now-late-span-slack {
 			hours, s.StepMs = append(hours, o), max(s.StepMs, o.step())
 		}
 	}
