@@ -61,6 +61,7 @@ const columns = [
   { name: "remaining", right: true, of: (c: Counter) => <Num of={c.remaining} /> },
   { name: "on lease", right: true, of: (c: Counter) => <Num of={c.out} /> },
   { name: "full again in", right: true, of: (c: Counter) => <span class="num">{duration(c.reset_ms)}</span> },
+  { name: "blocked for", right: true, of: (c: Counter) => c.blocked && <span class="num">{duration(c.retry_after_ms ?? 0)}</span> },
   { name: "override ends", of: (c: Counter) => c.until && <Time at={c.until} /> },
 ]
 

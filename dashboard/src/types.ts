@@ -210,6 +210,8 @@ export interface Counter {
   remaining: number
   out: number
   reset_ms: number
+  retry_after_ms?: number
+  blocked?: boolean
 }
 
 export interface Explained {

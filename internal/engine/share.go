@@ -51,6 +51,10 @@ func (p *Policy) Without(part reserve.PerMille) *Policy {
 	}
 	q := p.Resized(count, s.Burst-part.Of(s.Burst))
 	q.Whole = p
+	if s := q.Limit.Spec(); s.Block > 0 {
+		s.Kept = p.Terms.Capacity - q.Terms.Capacity
+		q.Limit, _ = limit.New(s) // it is as large as it was
+	}
 	return q
 }
 

@@ -38,7 +38,7 @@ type Ask struct {
 // nothing and reports nothing. The answer includes what the answering cache has on lease.
 func (a *Ask) Peeks() bool {
 	w := &a.Want
-	return a.Op == Hold && w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
+	return a.Op == Hold && w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Settled == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
 }
 
 // Changes reports whether an ask by no named holder changes a counter that nobody has used.

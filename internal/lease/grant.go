@@ -24,8 +24,12 @@ func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Gran
 		Limit:     t.Capacity,
 		Remaining: d.Remaining,
 		Reset:     CeilMillis(d.Reset),
+		Block:     d.Block,
 	}
-	if w.Want > 0 {
+	if d.Block > 0 { // units come back later, and nowhere sooner
+		g.Reset, out = max(g.Reset, CeilMillis(d.RetryAfter)), false
+	}
+	if w.Want > 0 || d.Block > 0 {
 		g.RetryAfter = CeilMillis(d.RetryAfter)
 	}
 	if d.Granted == 0 && w.Want > 0 {

@@ -78,6 +78,9 @@ type Terms struct {
 	ChargesRejected bool
 	// Unit is after how many milliseconds a token bucket gains a unit; 0 for other algorithms.
 	Unit float64
+	// Reserves is true if units are reserved until a response settles them. They may come back at any time, so a denial says
+	// better than the state of the counter when to retry.
+	Reserves bool
 	// Trailing is true for a sliding log, see [Terms.SpentAtOnce].
 	Trailing bool
 	// Window is the length of a fixed window; 0 for other algorithms. For a calendar it is about that of the longest window.
@@ -108,7 +111,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	s := l.Spec()
 	t := Terms{
 		Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft,
-		Capacity: s.Count, ChargesRejected: s.ChargeRejected, Trailing: s.Algorithm == limit.SlidingLog,
+		Capacity: s.Count, ChargesRejected: s.ChargeRejected, Trailing: s.Algorithm == limit.SlidingLog, Reserves: s.Reserves,
 	}
 	if t.Interval <= 0 {
 		t.Interval = 100

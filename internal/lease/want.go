@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/weirlimit/weir/internal/limit"
+
 // Want is what a holder asks and reports of one counter. The zero value asks for nothing,
 // reports nothing, and is answered with what is left.
 type Want struct {
@@ -11,7 +13,8 @@ type Want struct {
 	Soon int64
 
 	Unused    int64  // units given back; they left the holder before this was sent
-	Lease     uint32 // the lease that Unused belongs to
+	Settled   int64  // units that were reserved until a response came, and count; they are not Unused
+	Lease     uint32 // the lease that Unused and Settled belong to
 	Fresh     bool   // the first ask for this key within a lease interval
 	Next      bool   // what is asked ahead is meant for the next window
 	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
@@ -59,6 +62,8 @@ type Grant struct {
 
 	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.
 	StillOwed bool
+	// Block is whether the key is blocked, and until then RetryAfter is.
+	Block limit.Block
 	// Override is the number that the holder has given to the name of the override by key with this Limit, 1 to
 	// MaxOverrides; 0: there is none, or it has no name. It is not part of the message.
 	Override uint16

@@ -85,6 +85,7 @@ func (q *acquisition) cut(k key, a *engine.Ask, i int) {
 	var back holder.Part
 	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
 	k.giveBack(q.now, back)
+	k.settle(q.now, &a.Want)
 	if verdict == holder.Wait {
 		q.wait(k, a, i)
 		return
@@ -169,11 +170,11 @@ func slotTerms(a *engine.Ask) *lease.Terms {
 // only gives units back does not wait for that.
 func (q *acquisition) overCapacity(a *engine.Ask, i int) {
 	w := &a.Want
-	if w.Want > 0 || w.Unused == 0 {
+	if w.Want > 0 || w.Unused+w.Settled == 0 {
 		q.pass(a, i)
 		return
 	}
-	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}})
+	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Settled: w.Settled, Lease: w.Lease}})
 	q.grants[i] = nothing(a)
 }
 

@@ -19,16 +19,16 @@ type key struct {
 // cached is what the cache keeps of a key: a relay, and the queue for the next reply of the store.
 type cached struct {
 	relay   relay.Relay
-	waiting []waiter      // for the reply to an ask that is out, or for a place in the next
-	back    []holder.Part // to be given back with the next asks
-	passing *passing      // a request brought a limit of its own; nil: none did
-	used    lease.Millis  // when it was asked for last
-	replied lease.Millis  // when the last reply arrived; 0: never
-	pause   lease.Millis  // the store did not answer: it is not asked before then
-	askAt   lease.Millis  // the store is not asked behind the callers before then
-	dueAt   lease.Millis  // when its timer ends
-	due     reason        // why it has a timer
-	out     int32         // asks that are out
+	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
+	back    []back       // goes to the store with the next asks
+	passing *passing     // a request brought a limit of its own; nil: none did
+	used    lease.Millis // when it was asked for last
+	replied lease.Millis // when the last reply arrived; 0: never
+	pause   lease.Millis // the store did not answer: it is not asked before then
+	askAt   lease.Millis // the store is not asked behind the callers before then
+	dueAt   lease.Millis // when its timer ends
+	due     reason       // why it has a timer
+	out     int32        // asks that are out
 }
 
 // busy reports whether the entry is still needed for an ask that is out or to come.

@@ -20,6 +20,12 @@ import (
 // come back when their charge expires.
 const mostParts = 8
 
+// back is units of one lease that are unused, or that were reserved and count.
+type back struct {
+	unused, settled int64
+	lease           uint32
+}
+
 // giveBack notes units that go back to the store: the relay has no lease to put them into.
 func (k key) giveBack(now lease.Millis, p holder.Part) {
 	if p.Units > 0 && !k.Policy.Terms.Lies(p.Units) {
@@ -28,19 +34,31 @@ func (k key) giveBack(now lease.Millis, p holder.Part) {
 	}
 }
 
-// keepBack keeps a part until an ask goes out. Parts are joined only if the sum is as
-// credible as each of them.
+// settle notes units of reservations that count. Only the store knows of them.
+func (k key) settle(now lease.Millis, w *lease.Want) {
+	if w.Settled > 0 {
+		k.Value.keep(&k.Policy.Terms, back{settled: w.Settled, lease: w.Lease})
+		k.report(now)
+	}
+}
+
+// keepBack keeps a part until an ask goes out.
 func (c *cached) keepBack(t *lease.Terms, p holder.Part) {
+	c.keep(t, back{unused: p.Units, lease: p.Lease})
+}
+
+// keep keeps units until an ask goes out. They are joined only if the sum is as credible as each of them.
+func (c *cached) keep(t *lease.Terms, more back) {
 	for i := range c.back {
-		if b := &c.back[i]; b.Lease == p.Lease && !t.Lies(b.Units+p.Units) {
-			b.Units += p.Units
-			c.relay.Back += p.Units
+		if b := &c.back[i]; b.lease == more.lease && !t.Lies(b.unused+more.unused) {
+			b.unused, b.settled = b.unused+more.unused, lease.Sum(b.settled, more.settled)
+			c.relay.Back += more.unused
 			return
 		}
 	}
 	if len(c.back) < mostParts {
-		c.back = append(c.back, p)
-		c.relay.Back += p.Units
+		c.back = append(c.back, more)
+		c.relay.Back += more.unused
 	}
 }
 
@@ -49,10 +67,10 @@ func (c *cached) keepBack(t *lease.Terms, p holder.Part) {
 func (c *cached) attachBack(a *engine.Ask) (units int64) {
 	w := &a.Want
 	for i, p := range c.back {
-		if w.Unused == 0 || p.Lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.Units) {
-			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
+		if w.Unused == 0 || p.lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.unused) {
+			w.Unused, w.Settled, w.Lease = w.Unused+p.unused, p.settled, p.lease
 			c.back = slices.Delete(c.back, i, i+1)
-			return p.Units
+			return p.unused
 		}
 	}
 	return 0
@@ -80,8 +98,8 @@ func (k key) takeAllBack() (asks []engine.Ask) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
 	for _, p := range v.back {
-		v.relay.Back -= p.Units
-		asks = append(asks, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: lease.Want{Unused: p.Units, Lease: p.Lease}})
+		v.relay.Back -= p.unused
+		asks = append(asks, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: lease.Want{Unused: p.unused, Settled: p.settled, Lease: p.lease}})
 	}
 	v.back = nil
 	return asks
@@ -196,7 +214,7 @@ func (c *cached) holds() (units int64) {
 		}
 	}
 	for _, p := range c.back {
-		units += p.Units
+		units += p.unused
 	}
 	return units
 }

@@ -121,6 +121,15 @@ type Spec struct {
 	// charged beyond the limit never exceeds the limit once more. Not for
 	// Concurrency.
 	ChargeRejected bool
+	// Block, if greater than 0, is how long a key is denied that needs more when its limit is used up, see [Lockout]; at
+	// most MaxBlock. Not for Concurrency, and not with MinInterval.
+	Block Micros
+	// Reserves is true if what is granted is a reservation until a response settles it. Only with Block it matters, and
+	// not for a SlidingLog.
+	Reserves bool
+	// Kept is units of the limit that Count and Burst lack because they are kept for others; a denial for want of these
+	// begins no block.
+	Kept int64
 	// LeaseTTL is how long units granted ahead may stay out while at least half
 	// of the limit is left (less than that: at most 1 s), 1 ms to 1 day; a sliding
 	// log cuts it to a fiftieth of its period. For Concurrency it is how long a
@@ -169,6 +178,8 @@ type Decision struct {
 	// last charged window over, the bucket full, the last log entry gone. Zero
 	// exactly if [Limit.Fresh]; [Never] for a bucket that takes longer than that.
 	Reset Micros
+	// Block is of a limit with Block.
+	Block Block
 }
 
 // PerSecond is how many units a second a limit of this spec lets pass in the long run, for people to read; 0: that is not a

@@ -138,6 +138,8 @@ func (s Spec) check() error {
 		return bad("count", "is "+itoa(s.Count)+" slots: write 0 (deny everything) to "+itoa(MaxSlots))
 	case s.LeaseTTL != 0 && (s.LeaseTTL < Millisecond || s.LeaseTTL > Day):
 		return bad("lease_ttl", "is "+itoa(s.LeaseTTL)+" µs: write 1 ms to 1 day, or leave it out for 10 s")
+	case s.Block < 0 || s.Block > MaxBlock:
+		return bad("block", "is "+itoa(s.Block)+" µs: write 1 ms to 366 days")
 	}
 	if err := s.checkPeriod(); err != nil {
 		return err
@@ -198,6 +200,8 @@ func (s Spec) checkOnlyFor() error {
 		return bad("min_interval", "is only for sliding_log: leave it out")
 	case s.MinInterval < 0 || s.MinInterval > s.Period && s.Algorithm == SlidingLog:
 		return bad("min_interval", "is "+itoa(s.MinInterval)+" µs: write 0 to the period, "+itoa(s.Period)+" µs")
+	case s.Block > 0 && (s.Algorithm == Concurrency || s.MinInterval > 0):
+		return bad("block", "is not for concurrency or min_interval, whose denials do not mean that the limit is used up: leave it out")
 	case s.ChargeRejected && s.Algorithm == Concurrency:
 		return bad("charge_rejected", "is not for concurrency: nothing is spent there; leave it out")
 	}
@@ -215,3 +219,38 @@ func itoa[T ~int64 | ~uint8](n T) string { return strconv.FormatInt(int64(n), 10
 
 // timeUnits are the units in which an algorithm may count time, finest first.
 var timeUnits = [...]Micros{1, Millisecond, Second}
+
+// Figures are the numbers that the decisions of a limit are calculated from, as [New]
+// derived them from its spec. They are for code that decides elsewhere and has to agree to
+// the last unit, such as the scripts on Redis.
+type Figures struct {
+	Capacity int64  // units that a new counter holds: Burst for a token bucket, else Count
+	TTLLong  Micros // of units granted ahead while half of Capacity is left
+	TTLShort Micros // of units granted ahead otherwise
+
+	// Lookback is for how long after its period a reservation may still count, see Lockout.
+	Lookback Micros
+
+	// Unit is the unit of time of a token bucket or a sliding window: 1 µs, 1 ms
+	// or 1 s; 0 for the others. Periods is how many of them a sliding window's
+	// period has.
+	Unit    Micros
+	Periods int64
+
+	// Of a token bucket: the credit that comes in per Unit, that a token costs and
+	// that fills the bucket, and after how many Units any bucket is full.
+	Rate, Cost, Cap, Fill int64
+}
+
+// Figures returns the limit's figures.
+func (l *Limit) Figures() Figures {
+	f := Figures{Capacity: l.capacity, TTLLong: l.ttlLong, TTLShort: l.ttlShort, Lookback: l.lookback()}
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		b := &l.bucket
+		f.Unit, f.Rate, f.Cost, f.Cap, f.Fill = b.unit, b.rate, b.cost, b.cap, b.fill
+	case SlidingWindow:
+		f.Unit, f.Periods = l.fade.unit, l.fade.period
+	}
+	return f
+}

@@ -143,6 +143,10 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	}
 	w.cost(r.Cost)
 	w.count(&r.Count)
+	if spec.Block > 0 {
+		w.field("on_limit").open('{').field("block").string(FormatPeriod(spec.Block))
+		w.close('}')
+	}
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
 	w.enumField("sharing", r.Sharing.String(), SharingProportional.String())
 	if r.Consistency != lease.Leased || !r.SmallExact {

@@ -76,6 +76,7 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 		}
 		c.Limit, c.Remaining, c.Out, c.OutMS = g.Limit, g.Remaining, g.Granted, int64(g.TTL)
 		c.RetryAfterMS, c.ResetMS = int64(g.RetryAfter), int64(g.Reset)
+		c.Blocked = g.Block > 0
 	}
 	return slices.DeleteFunc(all, func(c v1.Counter) bool { return c.Variant > 0 && c.Remaining >= c.Limit && c.Out <= 0 }), nil
 }

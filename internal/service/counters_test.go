@@ -61,6 +61,32 @@ func TestPeekAndReset(t *testing.T) {
 	}
 }
 
+// TestPeekOfABlock: it is seen with its end, counted once, and ended by a reset. A key without a limit is not blocked.
+func TestPeekOfABlock(t *testing.T) {
+	const rules = "rules: [{ name: a, key: [{ header: x-user }], limit: 5/1m, on_limit: { block: 1h } OVERRIDES }]"
+	r := newRegion(t)
+	r.setRules(strings.ReplaceAll(rules, "OVERRIDES", ""))
+	for range 2 {
+		r.grants(want("a", "eve", 5))
+	}
+	r.grants(want("a", "eve", 1))
+	hasMetric(t, r.metrics, `weir_blocks_total{rule="a"} 1`)
+	if c := r.peek("a", "eve"); !c.Blocked || c.RetryAfterMS != 3_600_000 || c.Remaining != 0 {
+		t.Errorf("blocked: %+v", c)
+	}
+	r.setRules(strings.ReplaceAll(rules, "OVERRIDES", ", overrides: [{ key: [eve], limit: unlimited }]"))
+	if g := r.grants(want("a", "eve", 6))[0]; g.Granted != 6 {
+		t.Errorf("without a limit: %+v", g)
+	}
+	r.setRules(strings.ReplaceAll(rules, "OVERRIDES", ""))
+	if all, err := r.service.Reset(t.Context(), "a", []byte("eve")); err != nil || all[0].Blocked || all[0].Remaining != 5 {
+		t.Errorf("reset: %+v, %v", all, err)
+	}
+	if g := r.grants(want("a", "eve", 5))[0]; g.Granted != 5 {
+		t.Errorf("after the reset: %+v", g)
+	}
+}
+
 // TestPeekNamesOverrides: by key with its end, without a limit, and by attribute where something is counted.
 func TestPeekNamesOverrides(t *testing.T) {
 	r := newRegion(t)

@@ -3,12 +3,13 @@ package service
 import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, denials, grants, slots, giveBacks *telemetry.CounterVec
+	wants, granted, returned, overdrawn, denials, grants, slots, giveBacks, blocks *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -27,8 +28,8 @@ type metrics struct {
 type ruleCounts struct {
 	override string // its name; empty for the rule
 
-	wants, granted, returned, overdrawn, denials, giveBacks telemetry.Counter
-	grants                                                  [lease.UnknownRule + 1]telemetry.Counter // by status
+	wants, granted, returned, overdrawn, denials, giveBacks, blocks telemetry.Counter
+	grants                                                          [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
@@ -40,6 +41,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		denials:   r.Counters("weir_edge_denials_total", "Requests that holders rejected from memory, as they report them.", "rule"),
+		blocks:    r.Counters("weir_blocks_total", "Blocks that began: a key that had reached a limit with on_limit asked for more.", "rule"),
 		giveBacks: r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
@@ -60,6 +62,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		denials:   m.denials.WithLabelValues(name),
 		giveBacks: m.giveBacks.WithLabelValues(name),
+		blocks:    m.blocks.WithLabelValues(name),
 	}
 	return m.override(c, name, "")
 }
@@ -79,7 +82,7 @@ func (m *metrics) override(of *ruleCounts, rule, name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name, e := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.denials, m.grants, m.slots, m.giveBacks} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.denials, m.grants, m.slots, m.giveBacks, m.blocks} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 			continue
@@ -102,6 +105,9 @@ func (c *ruleCounts) count(a *engine.Ask, g *lease.Grant) {
 	c.wants.Inc()
 	if n := c.grants[g.Status]; n != nil {
 		n.Inc()
+	}
+	if g.Block == limit.BlockBegan {
+		c.blocks.Inc()
 	}
 	add(c.granted, g.Granted)
 	add(c.returned, a.Want.Unused)

@@ -81,7 +81,7 @@ func fill(a *engine.Ask, id uint32, units int64) {
 // counted is the policy of counters in the region's own store.
 func counted(name string, p *engine.Policy, l *limit.Limit, c lease.Consistency) *engine.Policy {
 	t := &p.Terms
-	own := engine.NewPolicy(name, p.Override, l, lease.NewTerms(l, c, t.Interval, t.Timeout, t.Overdraft))
+	own := engine.NewPolicy(name, p.Override, l.WithoutBlock(), lease.NewTerms(l, c, t.Interval, t.Timeout, t.Overdraft))
 	own.OnFailure, own.Mode, own.Key = lease.FailureDeny, p.Mode, p.Key
 	return own
 }

@@ -80,7 +80,7 @@ func (s *Store) ownLease(a *engine.Ask) ownLease {
 	src.find(a.Policy, now, s.config.RuleUnknown(a.Policy.Rule))
 	l, id := a.Policy.Limit, a.Want.Lease
 	if src.window.Refills {
-		if id == 0 { // the aggregator's leases of a bucket have no period
+		if id == 0 || l.NamesReservation(now, id) { // so the aggregator names its leases of a bucket
 			return ownLease{}
 		}
 		return ownLease{policy: trickleBucket(a.Policy, id, src.share), trickled: true}

@@ -39,6 +39,7 @@ func TestRoundTrip(t *testing.T) {
 			Overdrawn: amount(t, "overdrawn", 0), Debt: draw(t, "debt", rapid.Uint64()), Denied: amount(t, "denied", 0),
 			Fresh: draw(t, "fresh", rapid.Bool()), Next: draw(t, "next", rapid.Bool()),
 		}
+		want.Settled = amount(t, "settled", 0)
 		want.Soon = min(amount(t, "soon", 0), want.Want-want.Waiting)
 		duration := rapid.Map(rapid.Int64Range(0, int64(wire.LongestDuration)), func(ms int64) lease.Millis { return lease.Millis(ms) })
 		grant := lease.Grant{
@@ -46,6 +47,7 @@ func TestRoundTrip(t *testing.T) {
 			Lease: draw(t, "charged", rapid.Uint32()), StartsIn: draw(t, "starts in", duration), TTL: draw(t, "ttl", duration),
 			RetryAfter: draw(t, "retry", duration), AskAfter: min(draw(t, "ask", duration), 1000),
 			Limit: amount(t, "limit", 0), Remaining: amount(t, "remaining", 0), Reset: draw(t, "full", duration), StillOwed: draw(t, "owed", rapid.Bool()),
+			Block: limit.Block(draw(t, "block", rapid.Uint8Max(uint8(limit.BlockBegan)))),
 		}
 		sent := wire.Want{Shape: draw(t, "shape", rapid.Uint32()), Want: want}
 		sent.Bound()
@@ -88,8 +90,8 @@ func FuzzBounds(f *testing.F) {
 				if w.Check() != "" {
 					continue
 				}
-				if w.Need < 0 || w.Need > w.Waiting || w.Waiting+w.Soon > w.Want.Want || max(w.Want.Want, w.Unused, w.Overdrawn, w.Denied, w.Holding) > wire.MaxUnits ||
-					min(w.Soon, w.Unused, w.Overdrawn, w.Denied, w.Holding) < 0 {
+				if w.Need < 0 || w.Need > w.Waiting || w.Waiting+w.Soon > w.Want.Want || max(w.Want.Want, w.Unused, w.Overdrawn, w.Denied, w.Holding, w.Settled) > wire.MaxUnits ||
+					min(w.Soon, w.Unused, w.Overdrawn, w.Denied, w.Holding, w.Settled) < 0 {
 					t.Fatalf("%+v was read as %+v", sent, w)
 				}
 			}

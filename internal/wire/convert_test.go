@@ -86,7 +86,7 @@ func generatedRequest(m *wire.Request) *quotav1.AcquireRequest {
 			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
 			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
 			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Override: w.Override,
-			Soon: uint64(w.Soon),
+			Soon: uint64(w.Soon), Settled: uint64(w.Settled),
 		})
 	}
 	return pb
@@ -115,7 +115,7 @@ func generatedResponse(m *wire.Response) *quotav1.AcquireResponse {
 		pb.Grants = append(pb.Grants, &quotav1.Grant{
 			Status: quotav1.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
 			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
-			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed, Override: g.Name,
+			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed, Override: g.Name, Block: quotav1.Block(g.Block),
 		})
 	}
 	return pb
@@ -145,6 +145,9 @@ func plain(m proto.Message) proto.Message {
 	for _, g := range response.Grants {
 		if _, known := quotav1.Status_name[int32(g.Status)]; !known {
 			g.Status = 0
+		}
+		if _, known := quotav1.Block_name[int32(g.Block)]; !known {
+			g.Block = 0
 		}
 		for _, ms := range []*uint64{&g.RetryAfterMs, &g.ResetMs} {
 			if *ms >= uint64(lease.Never) {

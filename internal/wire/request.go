@@ -124,7 +124,8 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendUint(dst, 14, uint64(w.Holding))
 	dst = appendUint(dst, 15, w.Debt)
 	dst = appendUint(dst, 18, w.Override)
-	return appendUint(dst, 20, uint64(w.Soon))
+	dst = appendUint(dst, 20, uint64(w.Soon))
+	return appendUint(dst, 21, uint64(w.Settled))
 }
 
 func (w *Want) decode(r *reader) {
@@ -167,6 +168,8 @@ func (w *Want) decode(r *reader) {
 			w.Override = r.num
 		case 20<<3 | typeVarint:
 			w.Soon = int64(r.num)
+		case 21<<3 | typeVarint:
+			w.Settled = int64(r.num)
 		}
 	}
 	r.leave(outer)
@@ -187,7 +190,7 @@ func (w *Want) Bound() {
 	w.Need, w.Waiting, w.Want.Want = bounded(w.Need), bounded(w.Waiting), bounded(w.Want.Want)
 	w.Soon = min(bounded(w.Soon), w.Want.Want-w.Waiting)
 	w.Unused, w.Overdrawn, w.Denied = bounded(w.Unused), bounded(w.Overdrawn), bounded(w.Denied)
-	w.Holding = bounded(w.Holding)
+	w.Holding, w.Settled = bounded(w.Holding), bounded(w.Settled)
 }
 
 func bounded(units int64) int64 { return min(max(units, 0), MaxUnits) }
@@ -216,16 +219,18 @@ func (w *Want) Check() (field string) {
 		return "denied"
 	case uint64(w.Holding) > MaxUnits:
 		return "holding"
+	case uint64(w.Settled) > MaxUnits:
+		return "settled"
 	}
 	return ""
 }
 
-// For is what is wanted of a counter of a limit. What is given back to a counter of another
+// For is what is wanted of a counter of a limit. What is given back or settled to a counter of another
 // shape is dropped: that counter is not in use any more.
 func (w *Want) For(l *limit.Limit) lease.Want {
 	want := w.Want
 	if w.Shape != l.Fingerprint() {
-		want.Unused = 0
+		want.Unused, want.Settled = 0, 0
 	}
 	return want
 }

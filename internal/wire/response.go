@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
@@ -115,7 +116,8 @@ func (g *Grant) append(dst []byte) []byte {
 	dst = appendUint(dst, 9, uint64(g.Remaining))
 	dst = appendUint(dst, 10, Ms(g.Reset))
 	dst = appendBool(dst, 11, g.StillOwed)
-	return appendBytes(dst, 12, g.Name)
+	dst = appendBytes(dst, 12, g.Name)
+	return appendUint(dst, 13, uint64(g.Block))
 }
 
 func (g *Grant) decode(r *reader) {
@@ -147,6 +149,10 @@ func (g *Grant) decode(r *reader) {
 			g.StillOwed = r.num != 0
 		case 12<<3 | typeBytes:
 			g.Name = r.bytes()
+		case 13<<3 | typeVarint:
+			if r.num <= uint64(limit.BlockBegan) {
+				g.Block = limit.Block(r.num)
+			}
 		}
 	}
 	r.leave(outer)

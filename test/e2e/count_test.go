@@ -17,6 +17,8 @@ const countRules = `rules:
   - { name: exact, match: { path: { prefix: /exact } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401, 5xx] } }
   - { name: pop, match: { path: { prefix: /pop } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] } }
   - { name: leased, match: { path: { prefix: /leased } }, key: [ { header: x-user } ], limit: 20/1d, consistency: leased, timeout: 1s, on_failure: deny, count: { status: [401] } }
+  - { name: locked, match: { path: { prefix: /locked } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401] }, on_limit: { block: 1h } }
+  - { name: locked-pop, match: { path: { prefix: /alone } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] }, on_limit: { block: 1s } }
   - { name: grpc, match: { path: { prefix: /grpc } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { grpc_status: [16] } }
 `
 
@@ -134,6 +136,34 @@ func counts(t *testing.T, native bool) {
 		for i := range 10 {
 			expect(t, get(i%2, "/leased", "ann", "401"), 429, nil)
 		}
+	})
+	t.Run("lock-out", func(t *testing.T) {
+		blocked := map[string]string{"Retry-After": `^3(600|59\d)$`, "RateLimit": `^"locked";r=0;t=3`}
+		for i := range 5 {
+			expect(t, get(i%2, "/locked", "ann", "401"), 401, nil)
+		}
+		proc.Eventually(t, 10*time.Second, "the block begins", func() bool {
+			return get(0, "/locked", "ann", "200").Header.Get("Retry-After") > "1"
+		})
+		for i := range 4 {
+			expect(t, get(i%2, "/locked", "ann", "200"), 429, blocked)
+		}
+		expect(t, get(1, "/locked", "eve", "200"), 200, nil)
+		if n := s.Region.Metrics()[`weir_blocks_total{rule="locked"}`]; n != 1 {
+			t.Errorf("%v blocks are counted", n)
+		}
+		reset, err := http.Post("http://"+s.Region.Admin+"/v1/keys:reset", "application/json", strings.NewReader(`{"rule":"locked","counted":"ann","why":"it was ann"}`))
+		if err != nil || reset.StatusCode != 200 {
+			t.Fatalf("reset: %v, %v", reset, err)
+		}
+		proc.Eventually(t, 1500*time.Millisecond, "the reset ends the block", func() bool {
+			return get(0, "/locked", "ann", "200").Status == 200 && get(1, "/locked", "ann", "200").Status == 200
+		})
+		for range 5 {
+			expect(t, get(0, "/alone", "ann", "401"), 401, nil)
+		}
+		expect(t, get(0, "/alone", "ann", "200"), 429, map[string]string{"Retry-After": "^1$"})
+		expect(t, get(1, "/alone", "ann", "200"), 200, nil)
 	})
 	t.Run("gRPC", func(t *testing.T) {
 		for range 5 {

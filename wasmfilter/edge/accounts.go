@@ -139,7 +139,21 @@ func (a *accounts) refundLocal(now lease.Millis, h *hit) {
 	p, period, cost := h.policy, h.period, h.cost
 	a.change(now, p, h.key, func(e *table.Entry) {
 		e.Counter, _ = p.Limit.Return(e.Counter, a.pop.TimeOfDay(now), period, cost)
+		p.Limit.Settle(&e.Lockout, p.Limit.PeriodID(period), cost)
 	})
+}
+
+// count tells who counts that what a hit took is reserved no longer, because its response counts. Only a limit that blocks
+// needs to know.
+func (a *accounts) count(now lease.Millis, h *hit) {
+	p := a.rules.InForce.ByID[uint32(h.policy.ID)]
+	switch {
+	case p == nil || !p.Limit.Spec().Reserves || h.uncounted:
+	case p.Local:
+		a.change(now, p, h.key, func(e *table.Entry) { p.Limit.Settle(&e.Lockout, p.Limit.PeriodID(h.period), h.cost) })
+	default:
+		a.uplink.Settle(p, h.key, h.taken.Parts[0])
+	}
 }
 
 // keep stores a grant, with its spare units, in the account of its key.
@@ -165,7 +179,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 	}
 	if outcome != table.Stored && g.Status == lease.Denied { // nothing else remembers it
 		p.Denials.Remember(key.Hash, table.Rejection{
-			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Cost: want.Need, OwnLimit: p.Terms.OwnLimit(&g),
+			Until: now + max(g.AskAfter, 1), RetryAt: now + max(g.RetryAfter, 1), Cost: want.Need, OwnLimit: p.Terms.OwnLimit(&g), Blocked: g.Block > 0,
 		})
 	}
 }
@@ -229,7 +243,8 @@ func (a *accounts) idle(e *table.Entry, now lease.Millis) bool {
 	case p == nil:
 		return a.rules.Newest()
 	case p.Local:
-		return p.Limit.Fresh(e.Counter, a.pop.TimeOfDay(now))
+		time := a.pop.TimeOfDay(now)
+		return p.Limit.Fresh(e.Counter, time) && e.Lockout.Ends <= time
 	}
 	return e.State.Idle(&p.Terms, now)
 }

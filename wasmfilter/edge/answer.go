@@ -166,6 +166,7 @@ func (h *hit) answeredBy(w *lease.Want, g *lease.Grant, spare int64, v holder.Ve
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == holder.Reject {
+		h.blocked = g.Block > 0
 		h.quota.Remaining, h.quota.Reset = 0, holder.RetryAfter(&h.policy.Terms, w, g, h.cost)
 	}
 }

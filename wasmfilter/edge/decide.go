@@ -125,7 +125,7 @@ func (h *hit) rejectedBefore(now lease.Millis) bool {
 	if denied == nil {
 		return false
 	}
-	h.own = denied.OwnLimit
+	h.own, h.blocked = denied.OwnLimit, denied.Blocked
 	h.quota.Remaining = 0
 	h.retry(now, denied.RetryAt)
 	return true
@@ -195,6 +195,9 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	if h.decision == rulebook.Allowed {
 		h.decision = rulebook.Denied
 	}
+	if h.blocked && h.decision == rulebook.Denied {
+		h.decision, r.Blocked = rulebook.Blocked, true
+	}
 	h.policy.Counts.Decided[h.decision]++
 	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, h.policy.Rule.Rejection.Status, i, h.quota.Reset
 	if h.status != 0 {
@@ -227,7 +230,8 @@ func (d *decider) known(now lease.Millis, h *hit) lease.Millis {
 	}
 	e := d.accounts.open(h.policy, h.key)
 	if h.policy.Local {
-		return lease.CeilMillis(h.policy.Limit.Peek(e.Counter, d.pop.TimeOfDay(now), h.cost).RetryAfter)
+		time := d.pop.TimeOfDay(now)
+		return lease.CeilMillis(max(h.policy.Limit.Peek(e.Counter, time, h.cost).RetryAfter, e.Lockout.Ends-time))
 	}
 	return e.Known(&h.policy.Terms, now, h.cost)
 }

@@ -40,6 +40,8 @@ type Request struct {
 	// Degraded is true if a rule was decided without the region although it
 	// should have been asked: by its on_failure, or because the table is full.
 	Degraded bool
+	// Blocked is true for a denial because the key is blocked.
+	Blocked bool
 	// RetryAfter is with a denial after how long the client should come back; 0: nobody
 	// knows, because a stream has to end first, or the limit has never as much. The rule's
 	// jitter is in it.
@@ -88,6 +90,7 @@ type hit struct {
 	noSecret  bool              // its key is not known, because there is no secret to hash it under
 	uncounted bool              // admitted without being charged to anything
 	suspect   bool              // its key was denied lately
+	blocked   bool              // its key is blocked
 	denied    bool              // concurrency: the region denied it, and is asked again
 
 	reservation bool // what it takes is one, which the response settles

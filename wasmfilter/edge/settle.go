@@ -37,7 +37,9 @@ func (d *decider) settleHit(now lease.Millis, r *Request, h *hit, by settle.Resp
 	h.reservation = false
 	r.open--
 	switch {
-	case counts:
+	case counts && h.verdict == holder.Admit:
+		d.accounts.count(now, h)
+	case counts: // see decideReserved
 	case h.verdict == holder.Wait:
 		h.returns = true
 	default:
@@ -75,7 +77,10 @@ func (r *Request) reserveShadow(h *hit) *hit {
 // decideReserved notes the verdict on a hit of a shadow rule, and what h has taken.
 func (d *decider) decideReserved(now lease.Millis, reserved, h *hit, verdict holder.Verdict) {
 	reserved.verdict, reserved.taken, reserved.period, reserved.uncounted = verdict, h.taken, h.period, h.uncounted
-	if reserved.returns {
+	switch {
+	case reserved.returns:
 		d.giveBack(now, reserved)
+	case !reserved.reservation && verdict == holder.Admit:
+		d.accounts.count(now, reserved)
 	}
 }

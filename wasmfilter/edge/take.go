@@ -160,6 +160,7 @@ func (h *hit) describe(now lease.Millis, e *table.Entry, v holder.Verdict) {
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)
 	if v == holder.Reject {
+		h.blocked = h.policy.Limit.Blocks() && e.Blocked()
 		h.quota.Remaining = 0
 		h.quota.Reset = e.Retry(&h.policy.Terms, now, h.cost)
 	}
@@ -179,7 +180,7 @@ func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	if h.cost > 1 && e.Left+e.Held(&h.policy.Terms, now) > 0 { // cheaper requests at other workers make its wait longer
 		until = now
 	}
-	h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit})
+	h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit, Blocked: h.blocked})
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
@@ -229,7 +230,11 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) holder.Verdict {
 func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (holder.Verdict, table.Outcome) {
 	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
 	var did limit.Decision
-	e.Counter, did = h.policy.Limit.Acquire(e.Counter, d.pop.TimeOfDay(now), ask)
+	if shared { // a block would be one of all keys that share the counter
+		did = h.policy.Limit.Decide(&e.Counter, d.pop.TimeOfDay(now), ask)
+	} else {
+		did = h.policy.Limit.DecideBlocking(&e.Counter, &e.Lockout, d.pop.TimeOfDay(now), ask)
+	}
 	h.quota.Remaining, h.quota.Reset = did.Remaining, lease.CeilMillis(did.Reset)
 	if did.Granted > 0 {
 		if h.decision = rulebook.Allowed; shared {
@@ -243,10 +248,11 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (h
 	}
 	retryAt := now + lease.CeilMillis(did.RetryAfter)
 	h.retry(now, retryAt)
-	if h.policy.Terms.ChargesRejected {
+	if h.blocked = did.Block > 0; h.blocked || h.policy.Terms.ChargesRejected {
 		h.policy.Table.Commit(now)
-	} else if did.Remaining == 0 { // else see rememberDenial
-		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost})
+	}
+	if !h.policy.Terms.ChargesRejected && did.Remaining == 0 { // else see rememberDenial
+		h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Cost: h.cost, Blocked: h.blocked})
 	}
 	return holder.Reject, table.Stored
 }

@@ -17,6 +17,7 @@ import (
 // host, so a request that is admitted has none unless there is something to say:
 //
 //	weir            what is decided without the region, login allowed on_failure,
+//	                or because the key is blocked, login denied block,
 //	                or the exempt rule by which a request passes if no other rule decides on it, internal exempt
 //	weir.shadow     the shadow rules and candidates that would have rejected it, with a comma between them
 //
@@ -153,7 +154,7 @@ func (p *plugin) reject(r *edge.Request) {
 		p.maker.Rejected(r, &this, h.add)
 		h.bytes()
 	}
-	if this.Rule != nil && r.Degraded {
+	if this.Rule != nil && (r.Degraded || r.Blocked) {
 		p.host.SetState(decisionState, text(p.maker.Decision))
 	}
 	p.tag(r)

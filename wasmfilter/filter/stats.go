@@ -15,6 +15,8 @@ import (
 //	                                           denied, shadow_allowed, shadow_denied or exempt
 //	weir.decisions.rule.R.decision.D.reason.W  requests that were decided without the region;
 //	                                           W is on_failure, local_share or table_full
+//	weir.decisions.rule.R.decision.denied.reason.blocked
+//	                                           requests that were rejected because their key is blocked
 //	weir.decisions.rule.R.decision.D.reason.C  requests that a shed rule decided, by their class:
 //	                                           critical, normal, low or bulk
 //	weir.shed_utilization_permille.rule.R, .shed_ratio_permille.rule.R
@@ -48,6 +50,7 @@ var decisionNames = [rulebook.Decisions]string{
 	rulebook.LocalDenied:   "denied.reason.local_share",
 	rulebook.FullAllowed:   "allowed.reason.table_full",
 	rulebook.FullDenied:    "denied.reason.table_full",
+	rulebook.Blocked:       "denied.reason.blocked",
 }
 
 func decisionName(d rulebook.Decision) string {

@@ -43,6 +43,7 @@ type Counter struct {
 	// RetryAfterMS is 0 for slots, and for keys that the aggregator counts.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty" doc:"Where nothing remains: in how many milliseconds there is a unit."`
 	ResetMS      int64 `json:"reset_ms" doc:"In how many milliseconds the counter is as good as new; of slots unless they are renewed."`
+	Blocked      bool  `json:"blocked,omitempty" doc:"The key is blocked until retry_after_ms are over."`
 }
 
 // Counters are those of a rule and a key.

@@ -31,6 +31,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Block is whether a key is blocked.
+type Block int32
+
+const (
+	// It is not.
+	Block_BLOCK_UNSPECIFIED Block = 0
+	// It is.
+	Block_BLOCK_LASTS Block = 1
+	// It is since this grant: counted once.
+	Block_BLOCK_BEGAN Block = 2
+)
+
+// Enum value maps for Block.
+var (
+	Block_name = map[int32]string{
+		0: "BLOCK_UNSPECIFIED",
+		1: "BLOCK_LASTS",
+		2: "BLOCK_BEGAN",
+	}
+	Block_value = map[string]int32{
+		"BLOCK_UNSPECIFIED": 0,
+		"BLOCK_LASTS":       1,
+		"BLOCK_BEGAN":       2,
+	}
+)
+
+func (x Block) Enum() *Block {
+	p := new(Block)
+	*p = x
+	return p
+}
+
+func (x Block) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Block) Descriptor() protoreflect.EnumDescriptor {
+	return file_quota_proto_enumTypes[0].Descriptor()
+}
+
+func (Block) Type() protoreflect.EnumType {
+	return &file_quota_proto_enumTypes[0]
+}
+
+func (x Block) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Block.Descriptor instead.
+func (Block) EnumDescriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{0}
+}
+
 // Status is what became of a want.
 type Status int32
 
@@ -77,11 +130,11 @@ func (x Status) String() string {
 }
 
 func (Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_quota_proto_enumTypes[0].Descriptor()
+	return file_quota_proto_enumTypes[1].Descriptor()
 }
 
 func (Status) Type() protoreflect.EnumType {
-	return &file_quota_proto_enumTypes[0]
+	return &file_quota_proto_enumTypes[1]
 }
 
 func (x Status) Number() protoreflect.EnumNumber {
@@ -90,7 +143,7 @@ func (x Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Status.Descriptor instead.
 func (Status) EnumDescriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{0}
+	return file_quota_proto_rawDescGZIP(), []int{1}
 }
 
 // SlotOp is what a call does to the slots of a request.
@@ -136,11 +189,11 @@ func (x SlotOp) String() string {
 }
 
 func (SlotOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_quota_proto_enumTypes[1].Descriptor()
+	return file_quota_proto_enumTypes[2].Descriptor()
 }
 
 func (SlotOp) Type() protoreflect.EnumType {
-	return &file_quota_proto_enumTypes[1]
+	return &file_quota_proto_enumTypes[2]
 }
 
 func (x SlotOp) Number() protoreflect.EnumNumber {
@@ -149,7 +202,7 @@ func (x SlotOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlotOp.Descriptor instead.
 func (SlotOp) EnumDescriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{1}
+	return file_quota_proto_rawDescGZIP(), []int{2}
 }
 
 // MemberKind is which tier a member belongs to.
@@ -193,11 +246,11 @@ func (x MemberKind) String() string {
 }
 
 func (MemberKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_quota_proto_enumTypes[2].Descriptor()
+	return file_quota_proto_enumTypes[3].Descriptor()
 }
 
 func (MemberKind) Type() protoreflect.EnumType {
-	return &file_quota_proto_enumTypes[2]
+	return &file_quota_proto_enumTypes[3]
 }
 
 func (x MemberKind) Number() protoreflect.EnumNumber {
@@ -206,7 +259,7 @@ func (x MemberKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MemberKind.Descriptor instead.
 func (MemberKind) EnumDescriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{2}
+	return file_quota_proto_rawDescGZIP(), []int{3}
 }
 
 // Outcome is what a rule decided.
@@ -255,11 +308,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_quota_proto_enumTypes[3].Descriptor()
+	return file_quota_proto_enumTypes[4].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_quota_proto_enumTypes[3]
+	return &file_quota_proto_enumTypes[4]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -268,7 +321,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{3}
+	return file_quota_proto_rawDescGZIP(), []int{4}
 }
 
 // AcquireRequest is one call of one holder.
@@ -737,7 +790,10 @@ type Want struct {
 	// Units that the holder expects to need, beside waiting, while this ask and its answer
 	// are on their way: a distant holder asks for them, or those requests would wait.
 	// waiting + soon <= want.
-	Soon          uint64 `protobuf:"varint,20,opt,name=soon,proto3" json:"soon,omitempty"`
+	Soon uint64 `protobuf:"varint,20,opt,name=soon,proto3" json:"soon,omitempty"`
+	// Units that were reserved until a response came, and count: of a rule that blocks keys,
+	// and of the same lease as unused, of which they are no part. 0: none.
+	Settled       uint64 `protobuf:"varint,21,opt,name=settled,proto3" json:"settled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +943,13 @@ func (x *Want) GetOverride() uint64 {
 func (x *Want) GetSoon() uint64 {
 	if x != nil {
 		return x.Soon
+	}
+	return 0
+}
+
+func (x *Want) GetSettled() uint64 {
+	if x != nil {
+		return x.Settled
 	}
 	return 0
 }
@@ -1085,7 +1148,9 @@ type Grant struct {
 	StillOwed bool `protobuf:"varint,11,opt,name=still_owed,json=stillOwed,proto3" json:"still_owed,omitempty"`
 	// The name of the override by key whose limit this is, for headers and logs: 1 to 64
 	// letters, digits, - and _. Empty: there is none, or it has no name.
-	Override      []byte `protobuf:"bytes,12,opt,name=override,proto3" json:"override,omitempty"`
+	Override []byte `protobuf:"bytes,12,opt,name=override,proto3" json:"override,omitempty"`
+	// Whether the key is blocked by the rule's on_limit, until retry_after_ms are over.
+	Block         Block `protobuf:"varint,13,opt,name=block,proto3,enum=weir.quota.v1.Block" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1202,6 +1267,13 @@ func (x *Grant) GetOverride() []byte {
 		return x.Override
 	}
 	return nil
+}
+
+func (x *Grant) GetBlock() Block {
+	if x != nil {
+		return x.Block
+	}
+	return Block_BLOCK_UNSPECIFIED
 }
 
 // RulesRequest asks for the rules.
@@ -2531,7 +2603,7 @@ const file_quota_proto_rawDesc = "" +
 	"share_part\x18\x03 \x01(\rR\tsharePart\x12$\n" +
 	"\x0eshare_since_us\x18\x04 \x01(\x04R\fshareSinceUs\x12\x19\n" +
 	"\buntil_us\x18\x05 \x01(\x04R\auntilUs\x12.\n" +
-	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\x8a\x03\n" +
+	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\xa4\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -2550,7 +2622,8 @@ const file_quota_proto_rawDesc = "" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x12\x12\n" +
-	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\x85\x03\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\x12\x18\n" +
+	"\asettled\x18\x15 \x01(\x04R\asettled\"\x85\x03\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x03 \x01(\tR\frulesVersion\x12,\n" +
@@ -2563,7 +2636,7 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
 	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\x12\x16\n" +
 	"\x06secret\x18\f \x01(\x04R\x06secret\x12\x19\n" +
-	"\bwatch_ms\x18\r \x01(\rR\awatchMsJ\x04\b\x02\x10\x03\"\xf1\x02\n" +
+	"\bwatch_ms\x18\r \x01(\rR\awatchMsJ\x04\b\x02\x10\x03\"\x9d\x03\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -2580,7 +2653,8 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\x04R\aresetMs\x12\x1d\n" +
 	"\n" +
 	"still_owed\x18\v \x01(\bR\tstillOwed\x12\x1a\n" +
-	"\boverride\x18\f \x01(\fR\boverride\"\xa3\x01\n" +
+	"\boverride\x18\f \x01(\fR\boverride\x12*\n" +
+	"\x05block\x18\r \x01(\x0e2\x14.weir.quota.v1.BlockR\x05block\"\xa3\x01\n" +
 	"\fRulesRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fhave_version\x18\x02 \x01(\tR\vhaveVersion\x12\x10\n" +
@@ -2694,7 +2768,11 @@ const file_quota_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x120\n" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x16.weir.quota.v1.OutcomeR\aoutcome\x12\x1d\n" +
 	"\n" +
-	"per_second\x18\x04 \x01(\rR\tperSecond*s\n" +
+	"per_second\x18\x04 \x01(\rR\tperSecond*@\n" +
+	"\x05Block\x12\x15\n" +
+	"\x11BLOCK_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vBLOCK_LASTS\x10\x01\x12\x0f\n" +
+	"\vBLOCK_BEGAN\x10\x02*s\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_OK\x10\x01\x12\x11\n" +
@@ -2736,66 +2814,68 @@ func file_quota_proto_rawDescGZIP() []byte {
 	return file_quota_proto_rawDescData
 }
 
-var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_quota_proto_goTypes = []any{
-	(Status)(0),              // 0: weir.quota.v1.Status
-	(SlotOp)(0),              // 1: weir.quota.v1.SlotOp
-	(MemberKind)(0),          // 2: weir.quota.v1.MemberKind
-	(Outcome)(0),             // 3: weir.quota.v1.Outcome
-	(*AcquireRequest)(nil),   // 4: weir.quota.v1.AcquireRequest
-	(*ReserveSpan)(nil),      // 5: weir.quota.v1.ReserveSpan
-	(*ReserveStatement)(nil), // 6: weir.quota.v1.ReserveStatement
-	(*ReserveReply)(nil),     // 7: weir.quota.v1.ReserveReply
-	(*Want)(nil),             // 8: weir.quota.v1.Want
-	(*AcquireResponse)(nil),  // 9: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),            // 10: weir.quota.v1.Grant
-	(*RulesRequest)(nil),     // 11: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),    // 12: weir.quota.v1.RulesResponse
-	(*SlotRequest)(nil),      // 13: weir.quota.v1.SlotRequest
-	(*SlotResponse)(nil),     // 14: weir.quota.v1.SlotResponse
-	(*ReportRequest)(nil),    // 15: weir.quota.v1.ReportRequest
-	(*Member)(nil),           // 16: weir.quota.v1.Member
-	(*KeyRate)(nil),          // 17: weir.quota.v1.KeyRate
-	(*RuleUse)(nil),          // 18: weir.quota.v1.RuleUse
-	(*TrialKeys)(nil),        // 19: weir.quota.v1.TrialKeys
-	(*Decision)(nil),         // 20: weir.quota.v1.Decision
-	(*ReportResponse)(nil),   // 21: weir.quota.v1.ReportResponse
-	(*Tap)(nil),              // 22: weir.quota.v1.Tap
+	(Block)(0),               // 0: weir.quota.v1.Block
+	(Status)(0),              // 1: weir.quota.v1.Status
+	(SlotOp)(0),              // 2: weir.quota.v1.SlotOp
+	(MemberKind)(0),          // 3: weir.quota.v1.MemberKind
+	(Outcome)(0),             // 4: weir.quota.v1.Outcome
+	(*AcquireRequest)(nil),   // 5: weir.quota.v1.AcquireRequest
+	(*ReserveSpan)(nil),      // 6: weir.quota.v1.ReserveSpan
+	(*ReserveStatement)(nil), // 7: weir.quota.v1.ReserveStatement
+	(*ReserveReply)(nil),     // 8: weir.quota.v1.ReserveReply
+	(*Want)(nil),             // 9: weir.quota.v1.Want
+	(*AcquireResponse)(nil),  // 10: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),            // 11: weir.quota.v1.Grant
+	(*RulesRequest)(nil),     // 12: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),    // 13: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),      // 14: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),     // 15: weir.quota.v1.SlotResponse
+	(*ReportRequest)(nil),    // 16: weir.quota.v1.ReportRequest
+	(*Member)(nil),           // 17: weir.quota.v1.Member
+	(*KeyRate)(nil),          // 18: weir.quota.v1.KeyRate
+	(*RuleUse)(nil),          // 19: weir.quota.v1.RuleUse
+	(*TrialKeys)(nil),        // 20: weir.quota.v1.TrialKeys
+	(*Decision)(nil),         // 21: weir.quota.v1.Decision
+	(*ReportResponse)(nil),   // 22: weir.quota.v1.ReportResponse
+	(*Tap)(nil),              // 23: weir.quota.v1.Tap
 }
 var file_quota_proto_depIdxs = []int32{
-	8,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
-	6,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
-	5,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
-	5,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
-	10, // 4: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
-	7,  // 5: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
-	0,  // 6: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
-	1,  // 7: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
-	0,  // 8: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
-	16, // 9: weir.quota.v1.ReportRequest.members:type_name -> weir.quota.v1.Member
-	17, // 10: weir.quota.v1.ReportRequest.keys:type_name -> weir.quota.v1.KeyRate
-	17, // 11: weir.quota.v1.ReportRequest.denied:type_name -> weir.quota.v1.KeyRate
-	18, // 12: weir.quota.v1.ReportRequest.rules:type_name -> weir.quota.v1.RuleUse
-	20, // 13: weir.quota.v1.ReportRequest.decisions:type_name -> weir.quota.v1.Decision
-	19, // 14: weir.quota.v1.ReportRequest.trials:type_name -> weir.quota.v1.TrialKeys
-	2,  // 15: weir.quota.v1.Member.kind:type_name -> weir.quota.v1.MemberKind
-	3,  // 16: weir.quota.v1.Decision.outcome:type_name -> weir.quota.v1.Outcome
-	22, // 17: weir.quota.v1.ReportResponse.tap:type_name -> weir.quota.v1.Tap
-	3,  // 18: weir.quota.v1.Tap.outcome:type_name -> weir.quota.v1.Outcome
-	4,  // 19: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	11, // 20: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	13, // 21: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	15, // 22: weir.quota.v1.QuotaService.Report:input_type -> weir.quota.v1.ReportRequest
-	9,  // 23: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	12, // 24: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	14, // 25: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	21, // 26: weir.quota.v1.QuotaService.Report:output_type -> weir.quota.v1.ReportResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	9,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
+	7,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
+	6,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
+	6,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
+	11, // 4: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	8,  // 5: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
+	1,  // 6: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
+	0,  // 7: weir.quota.v1.Grant.block:type_name -> weir.quota.v1.Block
+	2,  // 8: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
+	1,  // 9: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
+	17, // 10: weir.quota.v1.ReportRequest.members:type_name -> weir.quota.v1.Member
+	18, // 11: weir.quota.v1.ReportRequest.keys:type_name -> weir.quota.v1.KeyRate
+	18, // 12: weir.quota.v1.ReportRequest.denied:type_name -> weir.quota.v1.KeyRate
+	19, // 13: weir.quota.v1.ReportRequest.rules:type_name -> weir.quota.v1.RuleUse
+	21, // 14: weir.quota.v1.ReportRequest.decisions:type_name -> weir.quota.v1.Decision
+	20, // 15: weir.quota.v1.ReportRequest.trials:type_name -> weir.quota.v1.TrialKeys
+	3,  // 16: weir.quota.v1.Member.kind:type_name -> weir.quota.v1.MemberKind
+	4,  // 17: weir.quota.v1.Decision.outcome:type_name -> weir.quota.v1.Outcome
+	23, // 18: weir.quota.v1.ReportResponse.tap:type_name -> weir.quota.v1.Tap
+	4,  // 19: weir.quota.v1.Tap.outcome:type_name -> weir.quota.v1.Outcome
+	5,  // 20: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	12, // 21: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	14, // 22: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	16, // 23: weir.quota.v1.QuotaService.Report:input_type -> weir.quota.v1.ReportRequest
+	10, // 24: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	13, // 25: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	15, // 26: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	22, // 27: weir.quota.v1.QuotaService.Report:output_type -> weir.quota.v1.ReportResponse
+	24, // [24:28] is the sub-list for method output_type
+	20, // [20:24] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -2808,7 +2888,7 @@ func file_quota_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -210,6 +210,8 @@ func why(answer *v1.Explanation) string {
 	case len(r.Counters) > 0 && r.Counters[0].Slots:
 		c := &r.Counters[0]
 		return fmt.Sprintf(": %s%d of %d in use", cost, c.Limit-c.Remaining, c.Limit)
+	case len(r.Counters) > 0 && r.Counters[0].Blocked:
+		return ": blocked for " + ago(uint64(r.Counters[0].RetryAfterMS))
 	case len(r.Counters) > 0:
 		c := &r.Counters[0]
 		free, ms := "free", c.RetryAfterMS

@@ -28,7 +28,7 @@ type Peek struct {
 }
 
 // countersColumns are those of counters.
-const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=leases_end_in retry_after_ms=free_in reset_ms=all_free_in until|own_limit=override_ends"
+const countersColumns = "rule override|variant=override counted=key unlimited limit remaining out=on_lease out_ms=leases_end_in blocked retry_after_ms=free_in reset_ms=all_free_in until|own_limit=override_ends"
 
 // Run prints what the counters of a key hold.
 func (p *Peek) Run(stdout io.Writer) error {

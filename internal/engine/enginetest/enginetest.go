@@ -71,6 +71,7 @@ func Run(t *testing.T, s Subject) {
 		{"Hammer", hammer},
 		{"ClockSteps", clockSteps},
 		{"LookAndReset", lookAndReset},
+		{"Blocks", blocks},
 		{"ResetUnderLeases", resetUnderLeases},
 		{"ResetKeepsSlots", resetKeepsSlots},
 		{"CountersAreApart", countersAreApart},

@@ -114,3 +114,38 @@ func resetKeepsSlots(t *testing.T, s Subject) {
 	}
 	rejected(t, forRequest(t, store, p, engine.Take, 10, 3), "beside three that are held")
 }
+
+// blocks: a key that asks for more when its limit is used up is blocked, until the block ends or the counter is reset. Units
+// that are reserved are not used up. Other keys are not affected.
+func blocks(t *testing.T, s Subject) {
+	everyAlgorithm(t, 5, limit.Minute, func(t *testing.T, spec limit.Spec) {
+		spec.Block, spec.Reserves = limit.Hour, spec.Algorithm != limit.SlidingLog
+		clk, store, p := s.begin(t, spec, exact)
+		first := acquire(t, store, p, "k", one(5))
+		if spec.Reserves {
+			if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.Block != 0 || g.RetryAfter > 1000 {
+				t.Errorf("while all is reserved: %+v", g)
+			}
+			acquire(t, store, p, "k", lease.Want{Settled: 5, Lease: first.Lease})
+			clk.advance(limit.Second)
+		}
+		if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.Block != limit.BlockBegan || g.RetryAfter != 3_600_000 {
+			t.Errorf("after the last unit: %+v", g)
+		}
+		clk.advance(20 * limit.Minute)
+		if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.Block != limit.Blocked || g.RetryAfter != 2_400_000 {
+			t.Errorf("when the window is over: %+v", g)
+		}
+		acquire(t, store, p, "other", one(5))
+		if g := operate(t, store, engine.Look, p, "k"); g.Block != limit.Blocked || g.RetryAfter != 2_400_000 || g.Remaining != 0 {
+			t.Errorf("who looks: %+v", g)
+		}
+		if g := operate(t, store, engine.Reset, p, "k"); g.Block != 0 || g.Remaining != 5 {
+			t.Errorf("reset: %+v", g)
+		}
+		clk.advance(limit.Second)
+		if g := acquire(t, store, p, "k", one(5)); g.Granted != 5 {
+			t.Errorf("after the reset: %+v", g)
+		}
+	})
+}

@@ -188,10 +188,17 @@ func (v *value) bytes() int {
 	if v.slots != nil {
 		return slotsBytes + v.slots.Bytes()
 	}
-	return 16 * cap(v.counter.State.Log)
+	n := 16 * cap(v.counter.State.Log)
+	if v.counter.Lockout != nil {
+		n += lockoutBytes
+	}
+	return n
 }
 
-const slotsBytes = int(unsafe.Sizeof(granter.Slots{}))
+const (
+	slotsBytes   = int(unsafe.Sizeof(granter.Slots{}))
+	lockoutBytes = int(unsafe.Sizeof(limit.Lockout{}))
+)
 
 // grows reports whether deciding on an ask may take more memory.
 func (v *value) grows(a *engine.Ask) bool {

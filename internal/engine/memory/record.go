@@ -37,8 +37,9 @@ func numbersOfSpec(s *limit.Spec) []*int64 {
 }
 
 func numbersOfCounter(c *granter.Counter) []*int64 {
-	st := &c.State
-	return []*int64{(*int64)(&st.At), &st.Level, &st.Aux, &c.Leased, (*int64)(&c.Period), (*int64)(&c.OutUntil)}
+	st, b := &c.State, c.Lockout
+	return []*int64{(*int64)(&st.At), &st.Level, &st.Aux, &c.Leased, (*int64)(&c.Period), (*int64)(&c.OutUntil),
+		(*int64)(&b.Ends), &b.Open, &b.Before, (*int64)(&b.Period), (*int64)(&b.Earlier)}
 }
 
 func appendNumbers(b []byte, numbers []*int64) []byte {
@@ -72,6 +73,9 @@ func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
 func appendCounter(b []byte, policy uint64, key []byte, c granter.Counter) []byte {
 	if c.State.Log != nil {
 		c.State.Log, c.State.Aux = c.State.Live(), 0
+	}
+	if c.Lockout == nil {
+		c.Lockout = new(limit.Lockout)
 	}
 	b = appendText(binary.AppendUvarint(append(b, kindCounter), policy), key)
 	return appendList(appendNumbers(b, numbersOfCounter(&c)), c.State.Log)
@@ -182,10 +186,15 @@ func (f *fields) policy() *engine.Policy {
 
 // counter reads a counter behind its key.
 func (f *fields) counter(l *limit.Limit) (c granter.Counter) {
+	c.Lockout = new(limit.Lockout)
 	f.numbers(numbersOfCounter(&c)...)
+	b := c.Lockout
+	if *b == (limit.Lockout{}) {
+		c.Lockout = nil
+	}
 	st, log, algorithm := &c.State, list[limit.Charge](f), l.Spec().Algorithm
 	f.demand(algorithm != limit.Concurrency && (st.Level >= 0 || algorithm == limit.TokenBucket), "a counter",
-		int64(st.At), st.Aux, c.Leased, int64(c.Period), int64(c.OutUntil))
+		int64(st.At), st.Aux, c.Leased, int64(c.Period), int64(c.OutUntil), int64(b.Ends), b.Open, b.Before, int64(b.Period), int64(b.Earlier))
 	if algorithm != limit.SlidingLog {
 		f.demand(len(log) == 0, "a log")
 		return c

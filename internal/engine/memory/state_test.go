@@ -46,6 +46,7 @@ var unitSpecs = map[string]limit.Spec{
 	"penalty": {Algorithm: limit.SlidingLog, Count: 10, Period: limit.Hour, ChargeRejected: true},
 	"daily":   {Algorithm: limit.SlidingWindow, Count: 1_000_000, Period: limit.Day},
 	"month":   perMonth(),
+	"blocks":  {Algorithm: limit.SlidingWindow, Count: 10, Period: limit.Hour, Block: 2 * limit.Hour, Reserves: true},
 }
 
 func perMonth() limit.Spec {

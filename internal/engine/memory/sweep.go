@@ -52,5 +52,8 @@ func (v *value) fresh(l *limit.Limit, now limit.Micros) bool {
 	if v.slots != nil {
 		return v.slots.Fresh(l, now)
 	}
+	if v.counter.Lockout != nil && v.counter.Lockout.Ends > now {
+		return false
+	}
 	return (v.counter.Leased == 0 || now >= v.counter.OutUntil) && l.Fresh(v.counter.State, now)
 }

@@ -24,7 +24,9 @@ type Counter struct {
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
 	OutUntil limit.Micros
-	askers   Askers
+	// Lockout is nil for a key that has had no block and no reservation.
+	Lockout *limit.Lockout
+	askers  Askers
 }
 
 // Acquire applies want w at now, the granter's clock, and answers it.
@@ -34,24 +36,35 @@ func (c *Counter) Acquire(l *limit.Limit, t *lease.Terms, now limit.Micros, w le
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
-	d := l.Decide(&c.State, now, ask)
+	d := c.decide(l, now, ask)
 	if w.Next && w.Need == 0 && d.Granted == 0 { // the next window is used up, the running one may not be
 		ask.Lead = 0
-		d = l.Decide(&c.State, now, ask)
+		d = c.decide(l, now, ask)
 	}
 	if t.LongestTTL > 0 {
 		d.TTL = min(d.TTL, limit.Micros(t.LongestTTL)*limit.Millisecond)
 	}
 	if d.Granted > 0 {
 		c.out(t, now, &w, &d)
-		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will reject soon, without asking before
+		if d.Remaining == 0 && d.StartsIn == 0 && d.Block == 0 { // the holder will reject soon, without asking before
 			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 		}
-	} else if w.Need == 0 && w.Want > 0 { // no request waits, so what matters is the next single unit
+	} else if w.Need == 0 && w.Want > 0 && d.Block == 0 { // no request waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
 	d.Reset = min(d.Reset, l.Runs(c.State.At, now)) // also where units of the next window are out
 	return t.Grant(l, &w, &d, c.elsewhere(t, now))
+}
+
+// decide decides by the state and, of a limit that blocks, by the lockout.
+func (c *Counter) decide(l *limit.Limit, now limit.Micros, a limit.Ask) limit.Decision {
+	if !l.Blocks() {
+		return l.Decide(&c.State, now, a)
+	}
+	if c.Lockout == nil {
+		c.Lockout = new(limit.Lockout)
+	}
+	return l.DecideBlocking(&c.State, c.Lockout, now, a)
 }
 
 // Fit applies the part of w that asks for nothing, and reports whether its need could be
@@ -59,7 +72,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *lease.Terms, now limit.Micros, w le
 // (package rounds); the second is [Counter.Acquire] of [lease.Want.Asks].
 func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.Want) (g lease.Grant, fits bool) {
 	c.settle(l, t, now, &w)
-	d := l.Decide(&c.State, now, limit.Ask{Withheld: w.Withheld})
+	d := c.decide(l, now, limit.Ask{Withheld: w.Withheld})
 	if d.Remaining < w.Need {
 		return c.Acquire(l, t, now, w.Asks()), false
 	}
@@ -71,17 +84,21 @@ func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.
 // when the last lease on them ends; both are 0 when that is over. RetryAfter is until there is a unit; 0: there is one.
 func (c *Counter) Look(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
 	g := c.Acquire(l, t, now, lease.Want{})
-	g.RetryAfter = lease.CeilMillis(l.Peek(c.State, now, 1).RetryAfter)
+	if g.Block == 0 {
+		g.RetryAfter = lease.CeilMillis(l.Peek(c.State, now, 1).RetryAfter)
+	}
 	if c.Leased > 0 && now < c.OutUntil {
 		g.Granted, g.TTL = min(c.Leased, limit.MaxCount), lease.Millis((c.OutUntil-now)/limit.Millisecond)
 	}
 	return g
 }
 
-// Reset empties the counter, and looks at it. It still knows what is out on lease: what comes back of that makes room
-// for as much, so that at most the limit and Granted are used up after it.
+// Reset empties the counter, ends a block, and looks at it. It still knows what is out on lease: what comes back of that
+// makes room for as much, so that at most the limit and Granted are used up after it.
 func (c *Counter) Reset(l *limit.Limit, t *lease.Terms, now limit.Micros) lease.Grant {
-	c.State = limit.State{}
+	if c.State = (limit.State{}); l.Blocks() {
+		c.Lockout = nil
+	}
 	return c.Look(l, t, now)
 }
 
@@ -106,6 +123,9 @@ func (c *Counter) settle(l *limit.Limit, t *lease.Terms, now limit.Micros, w *le
 		period := l.PeriodFromID(now, w.Lease)
 		c.State, back = l.Return(c.State, now, period, min(w.Unused, c.Leased))
 		c.Leased -= back
+	}
+	if c.Lockout != nil && l.Blocks() && !t.Lies(w.Unused) {
+		l.Settle(c.Lockout, w.Lease, w.Unused+w.Settled)
 	}
 	if w.Overdrawn > 0 {
 		c.State = l.Charge(c.State, now, w.Overdrawn)

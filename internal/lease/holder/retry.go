@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // RetryAfter is [State.Retry] of a holder that knows only the reply g to w, which has just arrived and grants nothing to a
@@ -41,6 +42,9 @@ func (a *State) Known(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	return a.Retry(t, now, cost)
 }
 
+// Blocked reports whether the granter's last denial was that of a block, which ends at RetryAt whatever a request costs.
+func (a *State) Blocked() bool { return a.RetryAt > 0 && a.RetryFor == limit.MaxCount }
+
 // wait is the time until the granter has cost units, together with the units that the holder gives back, by the last reply.
 // For a bucket it follows from the time at which the bucket is full. For other limits the granter has stated it for costs up
 // to RetryFor. A larger cost waits until Reset, which is never too early.
@@ -49,10 +53,12 @@ func (a *State) wait(t *lease.Terms, now lease.Millis, cost int64) lease.Millis 
 	switch {
 	case missing <= a.Left-a.Overdrawn && (a.Phase != PhaseDenied || missing < a.Least):
 		return 0
+	case a.Blocked():
+		return a.RetryAt - now
 	case a.OwnLimit != 0: // whose size and rate are not those of t
 	case cost > t.Capacity:
 		return lease.Never
-	case t.Refills && a.Reset > now:
+	case t.Refills && !t.Reserves && a.Reset > now:
 		full := a.Reset - now
 		return full - lease.Millis(math.Floor(float64(t.Capacity-missing-a.Overdrawn)*t.Unit))
 	}
@@ -74,5 +80,8 @@ func (a *State) learnRetry(now lease.Millis, w *lease.Want, g *lease.Grant) {
 		a.RetryAt, a.RetryFor = now+g.RetryAfter, 1
 	case g.Granted > 0:
 		a.RetryAt = 0
+	}
+	if g.Block > 0 && (g.Status == lease.Denied || g.Granted > 0) {
+		a.RetryFor = limit.MaxCount
 	}
 }

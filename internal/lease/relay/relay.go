@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // Relay is a holder of leases of its granter, and the granter of its children. It cuts the leases of its children out of its
@@ -139,6 +140,7 @@ func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g le
 			ahead = 0
 		}
 		grants[i] = answerQueued(t, now, ends, &w, c, stated, left, ahead)
+		stated.Block = min(stated.Block, limit.Blocked) // so that it is counted once
 		left -= grants[i].Granted
 		r.lend(t, now, g.Lease, grants[i].Granted, ends)
 	}
@@ -303,6 +305,9 @@ func (r *Relay) rejection(t *lease.Terms, now lease.Millis, w lease.Want) lease.
 	g := r.report(t, now)
 	g.Status = lease.Denied
 	g.RetryAfter = r.Holder.Retry(t, now, max(w.Need, 1))
+	if r.Holder.Blocked() {
+		g.Block = limit.Blocked
+	}
 	g.AskAfter = t.Interval
 	if t.Window > 0 { // not beyond the end of the window
 		g.AskAfter = min(g.AskAfter, g.RetryAfter)

@@ -25,6 +25,9 @@ type pendingAsk struct {
 	debt   string // under which its debt is remembered; empty: it has none
 	arg    string // the packed argument
 
+	// Of a limit that blocks: the key of the lockout, and the argument for that.
+	block, blockArg string
+
 	hashSlot uint16
 
 	asking bool // it follows an ASK redirect
@@ -61,6 +64,7 @@ func (s *Store) newAcquisition(asks []engine.Ask) *acquisition {
 		p.script = script.For(p.ask.Policy.Limit)
 		p.key = string(script.AppendKey(space[:0], p.ask.Policy, asks[i].Key))
 		p.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
+		p.block = string(script.AppendBlockKey(space[:0], &asks[i], asks[i].Key))
 		p.hashSlot = topology.SlotOf(p.key)
 	}
 	for i, n := 0, 0; i < len(asks); i += n {
@@ -92,10 +96,11 @@ func (p *pendingAsk) group() []pendingAsk { return p.call.asks[p.first:p.next] }
 // usualKey is how long a key, or an argument, may be without allocating to pack it.
 const usualKey = 192
 
-// load packs the argument for what the ask is to do now.
+// load packs the arguments for what the ask is to do now.
 func (p *pendingAsk) load() {
 	var space [usualKey]byte
 	p.arg = string(script.AppendArgs(space[:0], &p.ask, p.mode(), p.call.store.now()))
+	p.blockArg = string(script.AppendBlockArgs(space[:0], &p.ask))
 }
 
 func (p *pendingAsk) mode() script.Mode {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,10 +131,17 @@ func (s *sender) exchange(ctx context.Context, asks []*pendingAsk, source bool) 
 
 // command is the call of a script for an ask.
 func (p *pendingAsk) command(ctx context.Context, name any, body *string) *redis.StringCmd {
-	if p.debt != "" {
-		return redis.NewStringCmd(ctx, name, body, twoKeys, &p.key, &p.debt, &p.arg)
+	if p.debt == "" && p.block == "" {
+		return redis.NewStringCmd(ctx, name, body, oneKey, &p.key, &p.arg)
 	}
-	return redis.NewStringCmd(ctx, name, body, oneKey, &p.key, &p.arg)
+	keys, args := []any{&p.key}, []any{&p.arg}
+	if p.block != "" {
+		keys, args = append(keys, &p.block), append(args, &p.blockArg)
+	}
+	if p.debt != "" {
+		keys = append(keys, &p.debt)
+	}
+	return redis.NewStringCmd(ctx, slices.Concat([]any{name, body, len(keys)}, keys, args)...)
 }
 
 // The words of a command, boxed once.
@@ -141,7 +149,6 @@ var (
 	evalSHA any = "EVALSHA"
 	eval    any = "EVAL"
 	oneKey  any = 1
-	twoKeys any = 2
 )
 
 // settle reads the reply to an ask.

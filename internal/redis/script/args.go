@@ -65,6 +65,11 @@ var (
 		{name: "brief", size: 5},   // and from one that is not
 		{name: "paid_ms", size: 3}, // ms for which a debt is remembered after it was reported
 	}
+	// blockArgs are the second argument of an ask for a limit that blocks.
+	blockArgs = fields{
+		{name: "lasts", size: 7}, {name: "kept", size: 4}, {name: "settled", size: 4}, {name: "lookback", size: 7},
+		{name: "reserves", size: 1}, // 1: what is granted in the window that begins at `at`; 2: of a bucket
+	}
 	// beginArgs is one of the begins behind fixedArgs.
 	beginArgs = fields{{name: "begin", size: 7}}
 	// askArgs are those of algorithms that share what is left among the askers.
@@ -117,6 +122,20 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 		return slidingArgs.append(dst, append(v, limit.Bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
 	return logArgs.append(dst, append(v, limit.Bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
+}
+
+// AppendBlockArgs appends the second argument of an ask for a limit that blocks; nothing for any other.
+func AppendBlockArgs(dst []byte, a *engine.Ask) []byte {
+	l := a.Policy.Limit
+	if !l.Blocks() {
+		return dst
+	}
+	s := l.Spec()
+	reserves := limit.Bit(s.Reserves)
+	if s.Algorithm == limit.TokenBucket {
+		reserves *= 2
+	}
+	return blockArgs.append(dst, uint64(s.Block), uint64(s.Kept), units(a.Want.Settled), uint64(l.Figures().Lookback), reserves)
 }
 
 // appendBegins appends when windows of a calendar begin, around now or, with 0, the time of this machine. The script

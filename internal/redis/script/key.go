@@ -42,6 +42,16 @@ func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	return strconv.AppendUint(dst, a.Want.Debt, 16)
 }
 
+// AppendBlockKey appends the name of the lockout of an ask, see [limit.Lockout]; nothing where its limit does not block.
+//
+//	weir:{<rule>:<key>}<override>.<shape>.<layout>.b
+func AppendBlockKey(dst []byte, a *engine.Ask, key []byte) []byte {
+	if !a.Policy.Limit.Blocks() {
+		return dst
+	}
+	return append(AppendKey(dst, a.Policy, key), ".b"...)
+}
+
 func appendEscaped(dst []byte, c byte, also bool) []byte {
 	if c == '%' || c == '}' || also {
 		return append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])

@@ -296,6 +296,12 @@ func (d *drawer) changeCount() {
 		s.ChargeRejected = rapid.Bool().Draw(d.t, "charge denied")
 	}
 	consistency := lease.Consistency(rapid.IntRange(0, 2).Draw(d.t, "consistency"))
+	if s.Algorithm != limit.Concurrency && s.MinInterval == 0 && d.oneIn(2, "blocks") {
+		s.Block = rapid.SampledFrom([]limit.Micros{limit.Millisecond, limit.Second, limit.Minute, limit.MaxBlock}).Draw(d.t, "block")
+		s.Reserves = s.Algorithm != limit.SlidingLog && rapid.Bool().Draw(d.t, "reserves")
+		s.Kept = d.units(s.Count/4, "kept")
+		consistency = lease.Exact
+	}
 	interval := lease.Millis(rapid.SampledFrom([]int{10, 100, 1000}).Draw(d.t, "lease interval"))
 	if p := policy(s, consistency, interval); p != nil {
 		d.policy = p
@@ -360,6 +366,9 @@ func (d *drawer) ask() engine.Ask {
 	if d.oneIn(3, "gives back") && len(d.leases) > 0 {
 		w.Unused = d.units(most/2, "unused")
 		w.Lease = d.leases[len(d.leases)-1-rapid.IntRange(0, min(4, len(d.leases)-1)).Draw(d.t, "which lease")]
+	}
+	if d.oneIn(4, "counts") && len(d.leases) > 0 {
+		w.Settled, w.Lease = d.units(most/2, "settled"), d.leases[len(d.leases)-1]
 	}
 	if d.oneIn(6, "overdraws") {
 		w.Overdrawn = d.units(most/2, "overdrawn")

@@ -32,6 +32,7 @@ var replyFields = fields{
 	{name: "granted", size: 4}, {name: "remaining", size: 4},
 	{name: "period", size: 7}, // charged; slots: 0 if the statement is too old
 	{name: "starts", size: 7}, {name: "ttl", size: 7}, {name: "retry", size: 7}, {name: "reset", size: 7},
+	{name: "blocked", size: 1}, // a limit.Block
 }
 
 var replySize = replyFields.size()
@@ -57,11 +58,11 @@ func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err e
 		return g, false, fmt.Errorf("script %s: reply %.60q, want %d bytes that begin with 0 or 1 twice, or the byte %d: the script on the server is not that of this release",
 			For(l).Name, reply, replySize, full)
 	}
-	var v [9]int64
+	var v [10]int64
 	replyFields.parse(reply, v[:])
 	fits = v[0] == 1
 	d := limit.Decision{Granted: v[2], Remaining: v[3], Period: limit.Micros(v[4]), StartsIn: limit.Micros(v[5]),
-		TTL: limit.Micros(v[6]), RetryAfter: limit.Micros(v[7]), Reset: limit.Micros(v[8])}
+		TTL: limit.Micros(v[6]), RetryAfter: limit.Micros(v[7]), Reset: limit.Micros(v[8]), Block: limit.Block(v[9])}
 	if l.Concurrent() {
 		g = wordSlots(a, m, &d, fits, v[1] == 1)
 	} else {

@@ -26,7 +26,7 @@ func askOf(spec limit.Spec, key string, units int64) engine.Ask {
 }
 
 func TestParseRejects(t *testing.T) {
-	good := strings.Repeat("\x01", 2) + strings.Repeat("\x00", 43)
+	good := strings.Repeat("\x01", 2) + strings.Repeat("\x00", 44)
 	for name, reply := range map[string]string{
 		"empty": "", "short": good[1:], "long": good + "\x00", "other": "OK", "fits": "\x02" + good[1:], "out": "\x01\x03" + good[2:],
 	} {
@@ -48,9 +48,9 @@ func TestParseRejects(t *testing.T) {
 // FuzzParse: whatever a server answers, nothing panics, and what is taken for a grant is within the ranges of one.
 func FuzzParse(f *testing.F) {
 	f.Add("\x02", uint8(0), uint8(0), uint8(0))
-	f.Add(strings.Repeat("\x01", 45), uint8(1), uint8(1), uint8(1))
-	f.Add(strings.Repeat("\x00", 45), uint8(4), uint8(0), uint8(2))
-	f.Add("\x01\x01"+strings.Repeat("\xff", 43), uint8(4), uint8(1), uint8(0))
+	f.Add(strings.Repeat("\x01", 46), uint8(1), uint8(1), uint8(1))
+	f.Add(strings.Repeat("\x00", 46), uint8(4), uint8(0), uint8(2))
+	f.Add("\x01\x01"+strings.Repeat("\xff", 44), uint8(4), uint8(1), uint8(0))
 	f.Fuzz(func(t *testing.T, reply string, algorithm, mode, op uint8) {
 		ask := askOf(specs[int(algorithm)%len(specs)], "k", 3)
 		ask.Op = engine.Op(op % 6)

@@ -3,8 +3,9 @@
 // A script mirrors [granter.Counter.Acquire], for Concurrency [granter.Slots], with the counter in a string value in place
 // of Go's memory. The two agree to the last unit on any trace; the tests of this package compare both on a real server.
 //
-// An ask is one EVALSHA with one key ([AppendKey]), a second one if it reports a debt with a name ([AppendDebtKey]), and
-// one packed argument ([AppendArgs]). It has one packed reply ([Parse]). All numbers are integers below 2^53, which a
+// An ask is one EVALSHA with one key ([AppendKey]) and one packed argument ([AppendArgs]). If the limit blocks, the second
+// key and the second argument are for that ([AppendBlockKey], [AppendBlockArgs]). The last key is that of a debt with a name,
+// if the ask reports one ([AppendDebtKey]). It has one packed reply ([Parse]). All numbers are integers below 2^53, which a
 // double holds exactly, packed by their size in bytes, lowest byte first; none is ever turned into text.
 //
 // Every key has a time to live: until its whole limit is available and nothing is leased, and a second more. A bucket lives
@@ -68,6 +69,7 @@ func assemble(name string, a limit.Algorithm, args fields) *Script {
 	b.WriteString("-- weir " + name + "\n")
 	for _, c := range [...]struct{ name, value string }{
 		{"VERSION", strconv.Itoa(int(version(a)))},
+		{"BLOCK", "'" + blockArgs.format() + "'"},
 		{"REPLY", "'" + replyFields.format() + "'"},
 		{"FULL", `'\` + strconv.Itoa(full) + "'"},
 		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},

@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -44,7 +45,12 @@ type call struct {
 
 func (c *call) args() []any {
 	key := string(script.AppendKey(nil, c.ask.Policy, c.ask.Key))
-	return []any{"EVALSHA", script.For(c.ask.Policy.Limit).SHA, 1, key, string(script.AppendArgs(nil, &c.ask, c.mode, c.now))}
+	args := []any{"EVALSHA", script.For(c.ask.Policy.Limit).SHA, 1, key, string(script.AppendArgs(nil, &c.ask, c.mode, c.now))}
+	if c.ask.Policy.Limit.Blocks() {
+		args[2] = 2
+		args = append(slices.Insert(args, 4, any(string(script.AppendBlockKey(nil, &c.ask, c.ask.Key)))), string(script.AppendBlockArgs(nil, &c.ask)))
+	}
+	return args
 }
 
 // answer is what came of a call, and how long its key then had to live, in ms: -2 there was none, -1 for ever.

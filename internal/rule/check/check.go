@@ -48,6 +48,7 @@ var (
 	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
 	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
 	ttlRange      = Range{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
+	blockRange    = Range{int64(limit.Second), int64(limit.MaxBlock)}
 	periodRange   = Range{int64(limit.Millisecond), int64(limit.MaxPeriod)}
 )
 

@@ -34,6 +34,9 @@ func (c *checker) combinations(r *rule.Rule) {
 		}
 		c.capacity(prefix, r.Cost, v.Limit)
 		c.calendar(prefix, r, v.Limit)
+		c.reject(v.Limit.Block > 0 && r.Scope != rule.ScopePoP && r.ConsistencyOf(v.Limit) != lease.Exact, "on_limit.block",
+			"is only for exact: a denial of a leased limit may mean that other PoPs have its units on lease, and clients that are not over it would be blocked; write consistency: exact, or leave on_limit out",
+			prefix+"limit", "consistency")
 		if r.Scope != rule.ScopePoP && r.Consistency != lease.Exact {
 			c.leased(prefix, r, v.Limit)
 		}

@@ -29,12 +29,14 @@ var specFields = map[string]struct {
 	"align":           {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
 	"min_interval":    {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
 	"charge_rejected": {"charge_rejected", false, func(s *limit.Spec) { s.ChargeRejected = false }},
+	"block":           {"on_limit.block", false, func(s *limit.Spec) { s.Block = 0 }},
 	"lease_ttl":       {"lease.ttl", false, func(s *limit.Spec) { s.LeaseTTL = 0 }},
 }
 
 func (c *checker) limits(r *rule.Rule) {
 	base := r.Limits[0].Limit
 	c.period("lease.ttl", base.LeaseTTL, ttlRange)
+	c.period("on_limit.block", base.Block, blockRange)
 	c.atMost("overrides", len(r.Limits)-1, rule.MaxOverrides, "overrides")
 	names, ids := map[string]int{}, map[uint64]int{}
 	for i, v := range r.Limits {
@@ -82,6 +84,7 @@ func (c *checker) spec(prefix string, s, base limit.Spec) {
 		s.MinInterval = 0
 	}
 	s.LeaseTTL, base.LeaseTTL = 0, 0 // have a narrower range of their own
+	s.Block, base.Block = min(s.Block, limit.MaxBlock), min(base.Block, limit.MaxBlock)
 	for bad := rejected(s); bad != nil; bad = rejected(s) {
 		field, before := specFields[bad.Field], s
 		switch {

@@ -34,6 +34,9 @@ func normal(rules []rule.Rule) []rule.Rule {
 				r.Keys[j].Limit = r.Limits[0].Limit
 			}
 		}
+		for s := range r.Specs() {
+			s.Reserves = s.Block > 0 && r.Count.ByResponse()
+		}
 	}
 	return rules
 }

@@ -5,7 +5,7 @@ package read
 var (
 	documentFields  = []string{"client_ip", "rules", "revision", "regions", "seed", "candidates", "tests"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "exempts", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "count", "scope", "sharing", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "hide_keys"}
+	ruleFields      = []string{"name", "mode", "match", "exempts", "percent", "key", "hash", "shed", "limit", "limits", "overrides", "variants", "algorithm", "align", "min_interval", "charge_rejected", "cost", "count", "on_limit", "scope", "sharing", "consistency", "overdraft", "on_failure", "timeout", "lease", "headers", "rejection", "retry_jitter", "hide_keys"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	namedFields     = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "cookie", "segment", "claim", "metadata", "label", "const", "host", "san", "route", "region", "else"}
@@ -14,6 +14,7 @@ var (
 	overrideFields  = []string{"name", "when", "key", "hash", "limit", "limits", "until"}
 	variantFields   = []string{"name", "weight", "algorithm", "limit", "limits", "consistency"}
 	candidateFields = []string{"rule", "limit", "until"}
+	onLimitFields   = []string{"block"}
 	countFields     = []string{"status", "grpc_status"}
 	costFields      = []string{"header", "metadata", "default", "max"}
 	metadataFields  = []string{"namespace", "key"}

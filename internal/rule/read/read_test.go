@@ -17,7 +17,7 @@ func TestDecodeRejects(t *testing.T) {
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed, ..."},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, exempts, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_rejected, cost, count, scope, sharing, consistency, overdraft, on_failure, timeout, lease, headers, rejection, retry_jitter or hide_keys"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, exempts, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_rejected, cost, count, on_limit, scope, sharing, consistency, overdraft, on_failure, timeout, lease, headers, rejection, retry_jitter or hide_keys"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
 	} {
 		set, err := read.JSON([]byte(test.doc))

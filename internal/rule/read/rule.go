@@ -81,10 +81,20 @@ func (d *reader) spec(v strict.Value, scope rule.Scope) limit.Spec {
 		MinInterval: period(v.Field("min_interval"), "2s"),
 	}
 	spec.ChargeRejected, _ = v.Field("charge_rejected").Bool()
+	spec.Block = onLimit(v.Field("on_limit"))
 	if lease := v.Field("lease"); lease.Kind() == strict.Object {
 		spec.LeaseTTL = period(lease.Field("ttl"), "10s")
 	}
 	return spec
+}
+
+// onLimit reads for how long a key that reaches its limit is blocked.
+func onLimit(v strict.Value) limit.Micros {
+	const want = "for how long a key that reaches the limit is blocked, such as { block: 10m }"
+	if !v.Present() || !v.Is(strict.Object, want) || !v.Object(onLimitFields...) || !v.Field("block").Require(want) {
+		return 0
+	}
+	return period(v.Field("block"), "10m")
 }
 
 // leaseInterval reads the interval and checks the mapping that has it.

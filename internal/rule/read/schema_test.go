@@ -31,6 +31,7 @@ func fieldsByPath() map[string][]string {
 		"candidates[]":                 candidateFields,
 		"candidates[].limit":           limitFields,
 		"rules[].cost":                 costFields,
+		"rules[].on_limit":             onLimitFields,
 		"rules[].count":                countFields,
 		"rules[].cost.metadata":        metadataFields,
 		"rules[].key[].metadata":       metadataFields,

@@ -29,6 +29,9 @@ func Rule(r *rule.Rule) []string {
 	if !r.Limited() {
 		return all
 	}
+	if block := r.Limits[0].Limit.Block; block > 0 {
+		all = append(all, "blocks a key that reaches the limit for "+rule.FormatPeriod(block))
+	}
 	switch r.Scope {
 	case rule.ScopePoP:
 		return append(all, "counted by each PoP alone") // it needs no region

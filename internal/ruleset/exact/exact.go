@@ -83,7 +83,7 @@ func New(set *rule.Set, most int) *Limiter {
 }
 
 // Decide decides a request, which is not earlier than any before, and notes in its hits what becomes of each; lasts is for how long it
-// holds its slots of concurrency limits, and what goes back when it ends. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
+// holds its slots of concurrency limits, and its reservations. What goes back goes back when it ends. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
 // concurrency limits come last; -1: none. Rules in shadow are asked if none does.
 func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 	l.end(at)
@@ -96,9 +96,14 @@ func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 	}
 	l.acquire(hits, true)
 	for i, a := range l.back {
-		if a.Op == engine.Release || hits[l.granted[i]].Returned {
-			heap.Push(&l.streams, Ending[engine.Ask]{at + lasts, a})
+		switch w := &a.Want; {
+		case a.Op == engine.Release, hits[l.granted[i]].Returned:
+		case a.Policy.Limit.Spec().Reserves:
+			w.Unused, w.Settled = 0, w.Unused
+		default:
+			continue
 		}
+		heap.Push(&l.streams, Ending[engine.Ask]{at + lasts, a})
 	}
 	return -1
 }
@@ -178,7 +183,9 @@ func (l *Limiter) part(p *engine.Policy, of func(units int64) int64) *engine.Pol
 	s := p.Limit.Spec()
 	name := part{p, of(s.Count), of(s.Burst)}
 	if l.parts[name] == nil {
-		l.parts[name] = p.Resized(name.count, name.burst)
+		of := p.Resized(name.count, name.burst)
+		of.Limit = of.Limit.WithoutBlock()
+		l.parts[name] = of
 	}
 	return l.parts[name]
 }

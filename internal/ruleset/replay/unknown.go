@@ -95,7 +95,7 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 		r := d.set.Rule(h.Rule)
 		counts, _ := r.Count.Settle(l.Outcome())
 		returned := r.Count.ByResponse() && !counts
-		if r.Concurrent() || returned {
+		if r.Concurrent() || r.Count.ByResponse() {
 			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
 		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key), Returned: returned})

@@ -73,6 +73,8 @@ func effectOf(name string, a, b *side) string {
 		return ranked(failures[a.rule.OnFailure], failures[b.rule.OnFailure])
 	case name == "count":
 		return ranked(counts[a.rule.Count.ByResponse()], counts[b.rule.Count.ByResponse()])
+	case name == "on_limit":
+		return ranked(a.rule.Limits[0].Limit.Block, b.rule.Limits[0].Limit.Block)
 	case name == "scope":
 		return ranked(scopes[a.rule.Scope], scopes[b.rule.Scope])
 	}
@@ -84,7 +86,7 @@ func effectOf(name string, a, b *side) string {
 }
 
 // ranked is the effect of a change from a strictness to another one.
-func ranked(was, is int) string {
+func ranked[T int | limit.Micros](was, is T) string {
 	switch {
 	case is > was:
 		return stricter

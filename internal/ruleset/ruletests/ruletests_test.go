@@ -51,6 +51,7 @@ rules:
   - { name: former, mode: "off", key: [], limit: 1/1m }
   - { name: full, match: { path: [/full, /both] }, shed: { capacity: 4, shares: { normal: 50 }, classes: [{ class: critical, match: { method: PUT } }] } }
   - { name: both, match: { path: /both }, key: [client_ip], limit: 9/1m }
+  - { name: locked, match: { path: /lock }, key: [client_ip], limit: 2/1m, count: { status: [401] }, on_limit: { block: 10m } }
   - { name: failures, match: { path: /fail }, key: [client_ip], limit: 2/1m, count: { status: [401, 5xx], grpc_status: [16] } }
 tests:
   - name: a
@@ -64,13 +65,15 @@ func TestOutcomes(t *testing.T) {
 	for steps, want := range map[string]string{
 		drained + "{ expect: denied }":  "",
 		drained + "{ expect: allowed }": "2: -allowed +denied by login, key 192.0.2.1",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                                                                                             "2: -allowed +denied by full",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                                                                                     "",
-		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }":                                                                 "",
-		"{ request: GET /fail, repeat: 9x, response: 200, expect: { allowed: failures, remaining: 2 } }, { request: GET /fail, repeat: 2x, expect: { allowed: failures, remaining: 0 } }, { request: GET /fail, response: 200, expect: denied }":              "",
-		"{ request: GET /fail, response: 503, repeat: 2x, expect: allowed }, { request: GET /fail, response: { grpc_status: 16 }, expect: denied }":                                                                                                           "",
-		"{ request: GET /fail, response: { grpc_status: 16 }, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }":                                                                                                                          "",
-		"{ request: GET /fail, response: 200, lasts: 10s, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }, { at: 9s, request: GET /fail, expect: denied }, { at: 10s, request: GET /fail, response: 200, repeat: 2x, expect: allowed }": "",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                                                                                                  "2: -allowed +denied by full",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                                                                                          "",
+		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }":                                                                      "",
+		"{ request: GET /fail, repeat: 9x, response: 200, expect: { allowed: failures, remaining: 2 } }, { request: GET /fail, repeat: 2x, expect: { allowed: failures, remaining: 0 } }, { request: GET /fail, response: 200, expect: denied }":                   "",
+		"{ request: GET /lock, repeat: 2x, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 10m } }, { at: 9m, request: GET /lock, expect: { denied: locked, retry_after: 1m } }, { at: 10m, request: GET /lock, expect: allowed }": "",
+		"{ request: GET /lock, repeat: 2x, lasts: 10s, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 1s } }, { at: 10s, request: GET /lock, expect: { denied: locked, retry_after: 10m } }":                                      "",
+		"{ request: GET /fail, response: 503, repeat: 2x, expect: allowed }, { request: GET /fail, response: { grpc_status: 16 }, expect: denied }":                                                                                                                "",
+		"{ request: GET /fail, response: { grpc_status: 16 }, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }":                                                                                                                               "",
+		"{ request: GET /fail, response: 200, lasts: 10s, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }, { at: 9s, request: GET /fail, expect: denied }, { at: 10s, request: GET /fail, response: 200, repeat: 2x, expect: allowed }":      "",
 		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
 		"{ expect: { allowed: login } }":                                    "",
 		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",

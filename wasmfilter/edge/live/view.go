@@ -42,6 +42,7 @@ var outcomes = [rulebook.Decisions]wire.Outcome{
 	rulebook.LocalDenied:   wire.OutcomeDenied,
 	rulebook.FullAllowed:   wire.OutcomeUnavailable,
 	rulebook.FullDenied:    wire.OutcomeDenied,
+	rulebook.Blocked:       wire.OutcomeDenied,
 }
 
 // Decided is what a rule decided on a request.

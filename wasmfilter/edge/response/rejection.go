@@ -26,6 +26,7 @@ type Rejection struct {
 	grpc     bool
 	degraded bool
 	failed   bool
+	blocked  bool
 	shed     bool // by a shed rule
 }
 
@@ -39,6 +40,7 @@ func Reject(r *edge.Request, grpc bool) Rejection {
 		grpc:       grpc,
 		degraded:   r.Degraded,
 		failed:     r.Failed,
+		blocked:    r.Blocked,
 	}
 	if g := r.Governing(rule.AnyHeaders); g != nil {
 		f.Rule, f.name, f.override, f.policy = g.Rule, g.Name, g.Override(), g.Policy

@@ -49,7 +49,7 @@ type Maker struct {
 	Body      []byte // of the rejection made last
 	Remaining []byte // units that its rule has left, in decimal
 	Details   []byte // its %RESPONSE_CODE_DETAILS%: weir-denied:per-user/gold, weir-shed:overload
-	Decision  []byte // for the access log: per-user/gold denied on_failure
+	Decision  []byte // for the access log: per-user/gold denied on_failure, login denied block
 
 	text []byte
 }
@@ -110,6 +110,9 @@ func (m *Maker) Decide(name string, r *edge.Request) {
 	}
 	if r.Degraded {
 		degraded = " on_failure"
+	}
+	if r.Blocked {
+		degraded = " block"
 	}
 	m.Decision = appendAll(m.Decision[:0], name, outcome, degraded)
 }

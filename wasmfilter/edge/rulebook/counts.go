@@ -24,6 +24,7 @@ const (
 	LocalDenied            // on_failure: local, beyond the share
 	FullAllowed            // no room in the table: by the counter that such keys share, if there is one
 	FullDenied
+	Blocked                                // denied by on_limit: block
 	shedFirst                              // by a shed rule, see [Shed]
 	Decisions = shedFirst + 4*shed.Classes // their number
 )
@@ -112,7 +113,7 @@ func (c *RuleCounts) addTo(u *wire.RuleUse, now lease.Millis) {
 		switch like {
 		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
 			admitted += n
-		case Denied, FailedClosed, LocalDenied, FullDenied:
+		case Denied, FailedClosed, LocalDenied, FullDenied, Blocked:
 			denied += n
 		case ShadowDenied:
 			u.ShadowDenied += n

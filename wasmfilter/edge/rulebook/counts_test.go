@@ -57,7 +57,7 @@ func TestUses(t *testing.T) {
 			t.Errorf("%d: rates %d and %d, want %v", now, u.AdmittedRate, u.DeniedRate, c.rates)
 		}
 		classes := uint64(shed.Classes)
-		want := wire.RuleUse{Rule: "a", Matched: uint64(Decisions) + 30, NoKey: 3, Admitted: 4 + classes + 10, Denied: 4 + classes + 20, ShadowDenied: 1 + classes, Fallback: 4, Shed: classes, ShadowAdmitted: 1 + classes}
+		want := wire.RuleUse{Rule: "a", Matched: uint64(Decisions) + 30, NoKey: 3, Admitted: 4 + classes + 10, Denied: 5 + classes + 20, ShadowDenied: 1 + classes, Fallback: 4, Shed: classes, ShadowAdmitted: 1 + classes}
 		if now == 0 && !reflect.DeepEqual(uses[1], want) {
 			t.Errorf("uses %+v, want %+v", uses[1], want)
 		}

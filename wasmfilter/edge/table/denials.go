@@ -19,6 +19,7 @@ type Rejection struct {
 	RetryAt  lease.Millis // when a client should come back
 	Cost     int64        // requests that cost this are rejected
 	OwnLimit int64        // see holder.State
+	Blocked  bool         // the key is blocked
 
 	hash     uint64
 	rejected int64 // units, that the account does not count yet

@@ -18,6 +18,8 @@ type Entry struct {
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
 	Counter limit.State
+	// Lockout is the key's beside Counter.
+	Lockout limit.Lockout
 	// Rule is which rule, override and shape of limit the entry belongs to: the
 	// lower half of the id that the key was hashed with.
 	Rule uint32
@@ -55,7 +57,7 @@ const rejects = hasEnds | isRejected
 const (
 	hasSealed = 1 << 7 // the batch of the debt that was reported
 	hasBack   = 1 << 6 // the key is not asked for because asks fail
-	hasOwn    = 1 << 5 // the key has a limit of its own; never beside a counter
+	hasOwn    = 1 << 5 // the key has a limit of its own; beside a counter: it has a lockout
 	wantBits  = 1<<5 - 1
 )
 
@@ -66,6 +68,7 @@ const (
 	backBytes   = 4 + 1
 	ownBytes    = 4
 	denialBytes = 4 + 4 + 4
+	lockBytes   = 5 * 8  // a counter has no lots, which take as much
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
 	maxEntry    = fixedBytes + 2*(4+4+4+4) + (4 + 4) + denialBytes + 4 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
@@ -84,14 +87,17 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 	f |= flagIf(e.Asking, isAsking) | flagIf(e.Rejected && now < e.Reset, isRejected)
 	f |= flagIf(e.Phase != holder.PhaseNone, hasEnds) | flagIf(e.Phase == holder.PhaseDenied, isDenied)
 	f |= flagIf(e.Least > 0 || e.RetryAt > now, hasDenial) | flagIf(e.Denied > 0, hasDenied) | flagIf(e.Overdrawn > 0, hasOverdrawn)
-	f |= flagIf(e.Counter.At != 0, hasCounter)
+	f |= flagIf(e.counts(), hasCounter)
 	return f | flagIf(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
 }
 
 // more is the same for the parts that are flagged beside the want.
 func (e *Entry) more(now lease.Millis) byte {
-	return byte(flagIf(e.Sealed.Matters(now), hasSealed) | flagIf(e.Back.Matters(now), hasBack) | flagIf(e.OwnLimit > 0 && e.Counter.At == 0, hasOwn))
+	return byte(flagIf(e.Sealed.Matters(now), hasSealed) | flagIf(e.Back.Matters(now), hasBack) | flagIf(e.OwnLimit > 0 && !e.counts() || !e.Lockout.Empty(), hasOwn))
 }
+
+// counts reports whether the entry has a counter.
+func (e *Entry) counts() bool { return e.Counter.At != 0 || !e.Lockout.Empty() }
 
 // owes reports units that are to be given back or to be reported one day.
 func (e *Entry) owes() bool {
@@ -158,7 +164,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 		b[n+4] = e.Back.Failures | byte(flagIf(e.Back.Unknown, isUnknown))
 		n += backBytes
 	}
-	if b[atWant]&hasOwn != 0 {
+	if b[atWant]&hasOwn != 0 && f&hasCounter == 0 {
 		put32(b[n:], packUnits(e.OwnLimit))
 		n += ownBytes
 	}
@@ -209,12 +215,24 @@ func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 		put64(b[n+8:], uint64(e.Counter.Level))
 		put64(b[n+16:], uint64(e.Counter.Aux))
 		n += 24
+		if b[atWant]&hasOwn != 0 {
+			for i, v := range e.lockout() {
+				put64(b[n+8*i:], uint64(*v))
+			}
+			n += lockBytes
+		}
 	}
 	if f&hasKey != 0 {
 		b[n] = byte(len(e.Key))
 		n += 1 + copy(b[n+1:], e.Key)
 	}
 	return n
+}
+
+// lockout is the numbers of the lockout.
+func (e *Entry) lockout() [lockBytes / 8]*int64 {
+	k := &e.Lockout
+	return [...]*int64{(*int64)(&k.Ends), &k.Open, &k.Before, (*int64)(&k.Period), (*int64)(&k.Earlier)}
 }
 
 // length returns how long an entry with these flags is, but for the key's text.
@@ -226,7 +244,10 @@ func length(f uint16, more byte) int {
 	if more&hasBack != 0 {
 		n += backBytes
 	}
-	if more&hasOwn != 0 {
+	switch {
+	case more&hasOwn != 0 && f&hasCounter != 0:
+		n += lockBytes
+	case more&hasOwn != 0:
 		n += ownBytes
 	}
 	for i := range 2 {
@@ -282,7 +303,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 		e.Back = holder.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
 		n += backBytes
 	}
-	if b[atWant]&hasOwn != 0 {
+	if b[atWant]&hasOwn != 0 && f&hasCounter == 0 {
 		e.OwnLimit = int64(get32(b[n:]))
 		n += ownBytes
 	}
@@ -343,6 +364,12 @@ func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 		e.Counter.Level = int64(get64(b[n+8:]))
 		e.Counter.Aux = int64(get64(b[n+16:]))
 		n += 24
+		if b[atWant]&hasOwn != 0 {
+			for i, v := range e.lockout() {
+				*v = int64(get64(b[n+8*i:]))
+			}
+			n += lockBytes
+		}
 	}
 	if f&hasKey != 0 {
 		e.Key = b[n+1:]

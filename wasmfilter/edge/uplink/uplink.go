@@ -128,6 +128,14 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 	u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
+// Settle tells with the next call that reserved units count.
+func (u *Uplink) Settle(p *rulebook.Policy, key table.Key, part holder.Part) {
+	if part.Units > 0 {
+		key.Text = append([]byte(nil), key.Text...)
+		u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Settled: part.Units, Lease: part.Lease}})
+	}
+}
+
 // ReturnSoon returns units that were taken for a request that was rejected: others
 // lack them meanwhile. They leave with the next call, at the latest when those in
 // flight are answered.

@@ -177,4 +177,4 @@ if known or #held > 0 or #stated > 0 then
   --@ save
 end
 return struct.pack(REPLY, fits and 1 or 0, #held > 0 and 1 or 0,
-  granted, math.max(0, count - used), latest and 1 or 0, 0, granted > 0 and ttl or 0, wait, 0)
+  granted, math.max(0, count - used), latest and 1 or 0, 0, granted > 0 and ttl or 0, wait, 0, 0)

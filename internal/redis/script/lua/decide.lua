@@ -1,3 +1,4 @@
+--@ blocked
 -- Decide whether the need fits into `rest`. What is withheld is not there.
 rest = rest > withheld and rest - withheld or 0
 local fits = need <= rest

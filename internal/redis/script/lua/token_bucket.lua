@@ -115,7 +115,8 @@ if known or asked == 1 then
   local new = struct.pack('<BI7i7I3I5I7I4', VERSION, at, level, coin, leased, out, ends)
   --@ save
 end
+--@ block
 --@ look
 --@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
-  granted, rest, lot, starts, ttl, retry, reset)
+  granted, rest, lot, starts, ttl, retry, reset, blocked)
