@@ -80,6 +80,40 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestBlocked: five failures block a key, whatever its window does, and each rejection states the rest of the block, also one
+// that the PoP remembers.
+func TestBlocked(t *testing.T) {
+	const block = 3 * 3_600_000 // ms
+	for _, where := range []string{`"scope":"pop"`, `"consistency":"exact"`, `"consistency":"exact","algorithm":"token_bucket"`} {
+		t.Run(where, func(t *testing.T) {
+			w := newWorld(t, 1, failuresRule(5, `,"on_limit":{"block":"3h"},`+where))
+			for range 5 {
+				w.now += 50
+				r := w.request(0, "/", "ann")
+				w.settle()
+				w.responds(0, r, 401)
+			}
+			w.now += 1100
+			began := w.now
+			for _, at := range []lease.Millis{0, 20, 1000, block / 2, block - 1000} {
+				w.now = began + at
+				r := w.request(0, "/", "ann")
+				if w.settle(); r.Outcome != Deny || !r.Blocked || r.RetryAfter < block-at-10 || r.RetryAfter > block-at+10 {
+					t.Errorf("after %d ms: outcome %d, blocked %v, retry after %d ms", at, r.Outcome, r.Blocked, r.RetryAfter)
+				}
+			}
+			if n := w.workers[0].rules.CountsOf("failures").Decided[rulebook.Blocked]; n != 5 {
+				t.Errorf("%d rejections by a block are counted", n)
+			}
+			w.now = began + block + 1000
+			r := w.request(0, "/", "ann")
+			if w.settle(); r.Outcome != Admit {
+				t.Errorf("after the block: outcome %d", r.Outcome)
+			}
+		})
+	}
+}
+
 // TestReservationsInFlight: requests in flight use the limit until their responses settle them. Then their units are there at
 // once for requests of the same worker, and at the next tick for those of other PoPs.
 func TestReservationsInFlight(t *testing.T) {

@@ -101,6 +101,10 @@ func TestBeforeRules(t *testing.T) {
 		string(m.Details) != "weir-before-rules" {
 		t.Errorf("%s, details %s", got, m.Details)
 	}
+	r.Degraded, r.Blocked = false, true
+	if m.Decide("login", r); string(m.Decision) != "login denied block" {
+		t.Errorf("a key that is blocked: %s", m.Decision)
+	}
 }
 
 // What a shed rule rejects states no limit, whatever other rules there are.
