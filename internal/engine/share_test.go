@@ -22,6 +22,7 @@ func TestWithout(t *testing.T) {
 			Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog}).Draw(t, "algorithm"),
 			Count:     rapid.Int64Range(0, limit.MaxCount).Draw(t, "count"),
 			Period:    limit.Micros(rapid.IntRange(1, 100_000_000).Draw(t, "period")) * limit.Millisecond,
+			Block:     limit.Hour,
 		}
 		if spec.Algorithm == limit.TokenBucket && spec.Count > 0 {
 			spec.Burst = rapid.Int64Range(0, limit.MaxCount).Draw(t, "burst")
@@ -37,6 +38,9 @@ func TestWithout(t *testing.T) {
 		left, taken := rest.Limit.Spec(), part.Of(spec.Count)
 		if left.Count+taken > spec.Count || rest.Terms.Capacity+part.Of(p.Terms.Capacity) > p.Terms.Capacity {
 			t.Errorf("%+v of %+v are left, beside %d", left, spec, taken)
+		}
+		if left.Kept+rest.Terms.Capacity != p.Terms.Capacity {
+			t.Errorf("%d of %d are left, and %d kept, so a key may be blocked", rest.Terms.Capacity, p.Terms.Capacity, left.Kept)
 		}
 		if spec.Algorithm == limit.TokenBucket && 1000*left.Count+int64(part)*spec.Count > 1000*spec.Count {
 			t.Errorf("a rate of %d of %d is left without %d thousandths", left.Count, spec.Count, part)
