@@ -23,9 +23,9 @@ var kubernetesVersions = []string{"v1.32.13", "v1.37.2"}
 
 // schemas are Go modules that have schemas of other resources, and the file in them.
 var schemas = []struct{ module, file string }{
-	{"istio.io/api@v1.27.1", "kubernetes/customresourcedefinitions.gen.yaml"},
-	{"github.com/envoyproxy/gateway@v1.5.0", "charts/gateway-crds-helm/templates/generated/gateway.envoyproxy.io_*.yaml"},
-	{"github.com/envoyproxy/gateway@v1.5.0", "charts/gateway-crds-helm/templates/standard-gatewayapi-crds.yaml"},
+	{"istio.io/api@v1.31.4", "kubernetes/customresourcedefinitions.gen.yaml"},
+	{"github.com/envoyproxy/gateway@v1.9.1", "charts/gateway-crds-helm/templates/generated/gateway.envoyproxy.io_*.yaml"},
+	{"github.com/envoyproxy/gateway@v1.9.1", "charts/gateway-crds-helm/templates/standard-gatewayapi-crds.yaml"},
 	{"github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/monitoring.coreos.com_*.yaml"},
 	{"github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds/cert-manager.io_certificates.yaml"},
 }
@@ -186,7 +186,8 @@ func TestSchemas(t *testing.T) {
 					c.check(t, name, d)
 				}
 			}
-			for _, path := range []string{istioGateway, "deploy/istio.yaml", "deploy/istio-listeners.yaml", "deploy/envoy-gateway.yaml", "deploy/envoy-gateway-listeners.yaml"} {
+			for _, path := range []string{istioGateway, "deploy/istio.yaml", "deploy/istio-listeners.yaml", "deploy/istio-extension.yaml",
+				"deploy/envoy-gateway.yaml", "deploy/envoy-gateway-listeners.yaml", "deploy/envoy-gateway-extension.yaml"} {
 				for _, d := range documents(t, path) {
 					if path == istioGateway {
 						d["spec"].(node)["selector"] = node{} // the Deployment that it changes has one

@@ -243,3 +243,30 @@ func TestListeners(t *testing.T) {
 		t.Errorf("the Gateway selects %v, the filter %v", got, want)
 	}
 }
+
+// The APIs of Istio and Envoy Gateway for extensions configure the filter as the patches beside them do.
+func TestExtensions(t *testing.T) {
+	policy := documents(t, "deploy/envoy-gateway-extension.yaml")
+	istio := at(t, documents(t, "deploy/istio-extension.yaml")[0], "spec", "wasm").(node)
+	filter := at(t, documents(t, "deploy/istio.yaml")[0], "spec", "configPatches", "0", "patch", "value", "typed_config", "config").(node)
+	var want node
+	fatal.If(t, yaml.Unmarshal([]byte(at(t, filter, "configuration", "value").(string)), &want))
+	for _, got := range []any{istio["pluginConfig"], at(t, policy[0], "spec", "dynamicModule", "0", "config")} {
+		if !reflect.DeepEqual(got, any(want)) {
+			t.Errorf("the filter has %v, want %v", got, want)
+		}
+	}
+	vars := node{}
+	for _, v := range at(t, istio, "vmConfig", "env").([]any) {
+		vars[v.(node)["name"].(string)] = v.(node)["value"]
+	}
+	vm := filter["vm_config"].(node)
+	if got := []any{istio["url"], istio["pluginName"], istio["failStrategy"], vars}; !reflect.DeepEqual(got, []any{
+		"file://" + at(t, vm, "code", "local", "filename").(string), filter["root_id"], filter["failure_policy"], at(t, vm, "environment_variables", "key_values")}) {
+		t.Errorf("the VM has %v, want that of deploy/istio.yaml", got)
+	}
+	module := at(t, policy[1], "spec", "dynamicModules", "0")
+	if at(t, module, "name") != at(t, policy[0], "spec", "dynamicModule", "0", "name") || at(t, module, "source", "local", "path") != "/var/lib/weir/weir.so" {
+		t.Errorf("the policy has another module than %v", module)
+	}
+}
