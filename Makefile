@@ -134,7 +134,7 @@ quick: vet ## Vet, and test the pure packages and the store in memory (a minute 
 test-long: short =
 test-long: timeout = 150m
 test-long: more = tools/conformance.sh || failed=1;
-test-long: helm release test e2e native-test release-test again terraform-test terraform-apply-test compose-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
+test-long: helm release test e2e native-test release-test again terraform-test terraform-apply-test compose-test cluster-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
 
 # One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
 .PHONY: e2e
@@ -148,6 +148,10 @@ native-test: setup build tally ## Run the tests of test/e2e and the scripts of t
 .PHONY: compose-test
 compose-test: setup build helm release tally ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
 	@test/compose/run.sh
+
+.PHONY: cluster-test
+cluster-test: setup build helm release tally ## Install the chart in a Kubernetes cluster of this machine, drive it, and remove it (needs root, Linux and containerd; KIND=1: kind)
+	@test/cluster/run.sh
 
 .PHONY: sim
 sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay and loss

@@ -1,0 +1,162 @@
+// Package cluster installs the chart in a real cluster by the commands of docs/kubernetes.md, and drives it as operators do.
+// test/cluster/run.sh (`make cluster-test`) starts the cluster.
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// operator is somebody with the documents and the release, in a folder that has what the commands of the page name.
+type operator struct {
+	t    *testing.T
+	dir  string
+	page string // docs/kubernetes.md
+}
+
+// newOperator begins in an empty cluster, which KUBECONFIG names. It skips the test where there is none.
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	if os.Getenv("WEIR_CLUSTER") == "" {
+		t.Skip("make cluster-test starts the cluster that this test drives")
+	}
+	root := proc.Root(t)
+	o := &operator{t: t, dir: proc.LogDir(t), page: string(fatal.Get(os.ReadFile(filepath.Join(root, "docs/kubernetes.md")))(t))}
+	chart := proc.Released(t, "weir-VERSION.tgz")
+	for name, path := range map[string]string{
+		"bin/weir": proc.Built(t, "bin/weir", "build"), filepath.Base(chart): chart,
+		"deploy": filepath.Join(root, "deploy"), "envoy": filepath.Join(root, "envoy"),
+	} {
+		fatal.If(t, os.MkdirAll(filepath.Dir(filepath.Join(o.dir, name)), 0o755))
+		fatal.If(t, os.Symlink(path, filepath.Join(o.dir, name)))
+	}
+	t.Setenv("PATH", filepath.Join(root, ".tools")+":"+filepath.Join(root, ".tools/kubernetes")+":"+os.Getenv("PATH"))
+	for _, home := range []string{"CACHE", "CONFIG", "DATA"} {
+		t.Setenv("HELM_"+home+"_HOME", filepath.Join(o.dir, "helm"))
+	}
+	return o
+}
+
+// try runs a command of the shell, and returns all that it prints.
+func (o *operator) try(command string, args ...any) (string, error) {
+	command = fmt.Sprintf(command, args...)
+	began := time.Now()
+	cmd := exec.CommandContext(o.t.Context(), "bash", "-o", "pipefail", "-c", command)
+	cmd.Dir = o.dir
+	// Programs report variables of this test that they do not know.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WEIR_") })
+	out, err := cmd.CombinedOutput()
+	if took := time.Since(began); took > 2*time.Second {
+		o.t.Logf("%.1f s: %s", took.Seconds(), command)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// run fails the test if the command fails.
+func (o *operator) run(command string, args ...any) string {
+	o.t.Helper()
+	out, err := o.try(command, args...)
+	if err != nil {
+		pods, _ := o.try("kubectl get pods -A -o wide; kubectl get events -A --sort-by .lastTimestamp | tail -n 20")
+		o.t.Fatalf("%s: %v\n%s\n%s", fmt.Sprintf(command, args...), err, out, pods)
+	}
+	return out
+}
+
+// said is the one command of the page that begins so, in backticks or a line of its own.
+func (o *operator) said(begin string) string {
+	o.t.Helper()
+	begin = regexp.QuoteMeta(begin)
+	for _, form := range []string{"(?m)^ {4,}(" + begin + ".*)$", "`(" + begin + "[^`]*)`"} {
+		if m := regexp.MustCompile(form).FindStringSubmatch(o.page); m != nil {
+			return strings.Join(strings.Fields(m[1]), " ")
+		}
+	}
+	o.t.Fatalf("docs/kubernetes.md has no command that begins with %s", begin)
+	return ""
+}
+
+// follow runs a command of the page, with what stands in the place of words of it, in pairs.
+func (o *operator) follow(begin string, replaced ...string) string {
+	o.t.Helper()
+	return o.run("%s", strings.NewReplacer(replaced...).Replace(o.said(begin)))
+}
+
+// values is the first example of the page.
+func (o *operator) values() string {
+	o.t.Helper()
+	m := regexp.MustCompile("(?s) ```yaml\n(.*?) ```").FindStringSubmatch(o.page)
+	if m == nil {
+		o.t.Fatal("docs/kubernetes.md has no example of values.yaml")
+	}
+	return regexp.MustCompile("(?m)^ {3}").ReplaceAllString(m[1], "")
+}
+
+// await waits for a command to print exactly this.
+func (o *operator) await(want, command string, args ...any) {
+	o.t.Helper()
+	proc.Await(o.t, 3*time.Minute, fmt.Sprintf(command, args...), func() string {
+		if got, err := o.try(command, args...); err != nil || got != want {
+			return fmt.Sprintf("%q, %v, want %q", got, err, want)
+		}
+		return ""
+	})
+}
+
+// forward opens a port of a pod on this machine until the test ends, and returns its address.
+func (o *operator) forward(namespace, target string, port int) string {
+	o.t.Helper()
+	here := proc.FreePort(o.t)
+	p := proc.Start(o.t, o.dir, fmt.Sprint("forward-", port, "-", here), "kubectl", "port-forward", "-n", namespace, target, fmt.Sprint(here, ":", port))
+	p.AwaitUp(func() string {
+		if strings.Contains(p.Log(), "Forwarding from") {
+			return ""
+		}
+		return "it does not listen yet: " + p.Tail(5)
+	})
+	return fmt.Sprint("127.0.0.1:", here)
+}
+
+// statuses are how many of so many requests get which status, 0: no answer. The address is of a PoP.
+func (o *operator) statuses(addr, path string, load drive.Load) map[int]int64 {
+	o.t.Helper()
+	load.Addrs, load.Request = []string{addr}, drive.Get(path)
+	result := fatal.Get(drive.Run(o.t.Context(), load))(o.t)
+	got := map[int]int64{}
+	for status, n := range result.Status {
+		if n > 0 {
+			got[status] = n
+		}
+	}
+	if result.Failed > 0 {
+		got[0] = result.Failed
+		o.t.Logf("%s: %v", path, result.FirstError)
+	}
+	return got
+}
+
+// figure prints what was measured, when all tests have ended.
+func (o *operator) figure(line string, args ...any) {
+	o.t.Helper()
+	line = fmt.Sprintf(line, args...)
+	o.t.Log(line)
+	if path := os.Getenv("WEIR_FIGURES"); path != "" {
+		f := fatal.Get(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(o.t)
+		fmt.Fprintln(f, line)
+		fatal.If(o.t, f.Close())
+	}
+}
+
+const ok, limited, unavailable = http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable
