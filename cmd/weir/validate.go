@@ -118,7 +118,7 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 func targets(rules *rule.Set, name string) (all []binding.Target) {
 	for i := range rules.Len() {
 		if r := rules.Rule(i); (r.Name == name || rule.Written(r.Name) == name) && r.Limited() {
-			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash, Responses: r.Count.ByResponse()})
+			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash, Responses: r.Settles()})
 		}
 	}
 	return all

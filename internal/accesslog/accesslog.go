@@ -124,6 +124,14 @@ func (l *Line) field(name string, v gjson.Result) (err error) {
 			l.Known[request.MetadataInput(name)] = true
 			return metadata(r.Metadata, name, v)
 		})
+	case "response_headers", "response_trailers": // of the response, see CostInput
+		kind := strings.TrimSuffix(strings.TrimPrefix(name, "response_"), "s")
+		return each(v, func(name string, v gjson.Result) (err error) {
+			word := "response " + kind + " " + strings.ToLower(name)
+			l.Known[word] = true
+			l.Others[word], err = text(v)
+			return err
+		})
 	case "time":
 		l.Time, err = clock(v)
 	case "ms":

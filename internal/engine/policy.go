@@ -39,8 +39,9 @@ type Policy struct {
 	Brought bool
 	// Hash is set if holders hash the keys under a secret.
 	Hash bool
-	// ByResponse is set if the response decides whether a request counts. Holders settle that.
-	ByResponse bool
+	// ByResponse is set if the response decides whether a request counts, or what it costs. Holders settle that. With
+	// ActualCost a response may cost more than its request took: holders may owe one limit.
+	ByResponse, ActualCost bool
 	// Unlimited is set for a key that is not counted: no [Store] is asked for it.
 	Unlimited bool
 	// Whole is set while shares of the limit are withheld: the policy of all of it. See

@@ -346,18 +346,39 @@ func (w *writer) overrides(overrides []Variant) {
 }
 
 func (w *writer) cost(c Cost) {
-	switch {
-	case c.By.Name == "":
-		w.intField("cost", c.Default, 1)
-	default:
-		if w.field("cost").open('{').field(c.By.From.String()); c.By.From == FromMetadata {
-			w.metadata(c.By.Name)
-		} else {
-			w.string(c.By.Name)
-		}
-		w.intField("default", c.Default, 1)
-		w.field("max").int(c.Max)
-		w.close('}')
+	if !c.Actual.Stated() {
+		w.estimate("cost", c, 1)
+		return
+	}
+	w.field("cost").open('{')
+	w.estimate("estimate", c, 0)
+	w.field("actual").open('{').field(c.Actual.From.String())
+	w.source(c.Actual.From == settle.FromMetadata, c.Actual.Name)
+	w.close('}')
+	w.field("max").int(c.Actual.Max)
+	w.periodField("max_stream", c.Actual.MaxStream, settle.DefaultMaxStream)
+	w.close('}')
+}
+
+// estimate writes what is known with the request; a number only if it is not def.
+func (w *writer) estimate(field string, c Cost, def int64) {
+	if c.By.Name == "" {
+		w.intField(field, c.Default, def)
+		return
+	}
+	w.field(field).open('{').field(c.By.From.String())
+	w.source(c.By.From == FromMetadata, c.By.Name)
+	w.intField("default", c.Default, 1)
+	w.field("max").int(c.Max)
+	w.close('}')
+}
+
+// source writes the name of a header, or of metadata.
+func (w *writer) source(metadata bool, name string) {
+	if metadata {
+		w.metadata(name)
+	} else {
+		w.string(name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/fields"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // Matches is what [Set.Match] found. It can be used again; what it holds is valid
@@ -403,14 +404,9 @@ func (c *cost) of(q *view) int64 {
 
 // stated returns the cost that one value states, 1 to Max.
 func (c *cost) stated(value string) int64 {
-	units := int64(0)
-	for _, d := range []byte(value) {
-		if d < '0' || d > '9' {
-			return c.Max
-		}
-		if units = units*10 + int64(d-'0'); units > c.Max {
-			return c.Max
-		}
+	units, ok := settle.Whole(value, c.Max)
+	if !ok {
+		return c.Max
 	}
 	return max(units, 1)
 }

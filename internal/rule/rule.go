@@ -303,7 +303,8 @@ const (
 	AnyHeaders = Draft | XRateLimit | HeadersOff // any rule has one of these
 )
 
-// Cost is how many units a request costs. The zero value is 1 unit.
+// Cost is how many units a request costs. The zero value is 1 unit. With Actual the other fields are an estimate, which a
+// request reserves until its response states the actual cost.
 type Cost struct {
 	// By is the header or the metadata that states the cost; without a name the cost is
 	// Default for every request.
@@ -315,9 +316,23 @@ type Cost struct {
 	// number, costs Max: no broken or hostile value is cheaper than an honest one. A
 	// header that states 0 costs 1.
 	Max int64
+	// Actual is where the response states the cost. Not with limit.SlidingLog or limit.Concurrency.
+	Actual settle.Actual
 }
 
-// Most returns the most that a request may cost.
+// Settles reports whether responses decide what requests have cost, or whether they count.
+func (r *Rule) Settles() bool { return r.Count.ByResponse() || r.Cost.Actual.Stated() }
+
+// Settle returns how many units a request has used that took so many, by its response at the end of the stream.
+func (r *Rule) Settle(by *settle.Response, taken int64) int64 {
+	if counts, _ := r.Count.Settle(by); !counts {
+		return 0
+	}
+	used, _ := r.Cost.Actual.Settle(by, taken)
+	return used
+}
+
+// Most returns the most that a request takes before its response.
 func (c Cost) Most() int64 { return max(c.Default, c.Max, 1) }
 
 // Part is one part of a key: the first of its sources that the request has. A

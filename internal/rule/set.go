@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/digest"
+	"github.com/weirlimit/weir/internal/rule/settle"
 )
 
 // Set is a set of rules, checked and ready to be evaluated. It is immutable and
@@ -131,6 +132,9 @@ func (r *Rule) fill() {
 		return
 	}
 	r.Cost.Default = cmp.Or(r.Cost.Default, 1)
+	if r.Cost.Actual.Stated() {
+		r.Cost.Actual.MaxStream = cmp.Or(r.Cost.Actual.MaxStream, settle.DefaultMaxStream)
+	}
 	if r.Consistency == lease.Optimistic {
 		r.Overdraft = cmp.Or(r.Overdraft, defaultOverdraft)
 	}

@@ -51,7 +51,7 @@ func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) 
 		for v := range r.Limits {
 			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedPoPs, p.Mode, p.Key = r.OnFailure, r.ExpectedPoPs, r.Mode, r.Key
-			p.Scope, p.Sharing, p.Regions, p.Headers, p.Rejection, p.Hash, p.ByResponse = r.Scope, r.Sharing, set.Regions(), r.Headers, r.Rejection, r.Hash, r.Count.ByResponse()
+			p.Scope, p.Sharing, p.Regions, p.Headers, p.Rejection, p.Hash, p.ByResponse, p.ActualCost = r.Scope, r.Sharing, set.Regions(), r.Headers, r.Rejection, r.Hash, r.Settles(), r.Cost.Actual.Stated()
 			e.policies = append(e.policies, p)
 			if name := r.Limits[v].Name; name != "" {
 				if e.overrides == nil {

@@ -148,7 +148,11 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		return a
 	}
 	a.Want.Holding = 0
-	a.Want.Overdrawn = min(a.Want.Overdrawn, p.Terms.MaxDebt(p.OnFailure))
+	most := p.Terms.MaxDebt(p.OnFailure)
+	if p.ActualCost {
+		most = max(most, p.Terms.Capacity)
+	}
+	a.Want.Overdrawn = min(a.Want.Overdrawn, most)
 	if p.Terms.Lies(a.Want.Unused) {
 		rules.rules[p.Rule].counts.giveBacks.Inc()
 		s.notices.warn(&s.notices.giveBacks, x, "give-back rejected: more units than were granted", "rule", p.Rule, "units", a.Want.Unused)

@@ -85,7 +85,7 @@ func (s settlement) play(t *testing.T) {
 						}
 					},
 				})
-				one.request(c.Start+at, s.place(pop), lasts, status == 401)
+				one.request(c.Start+at, s.place(pop), lasts, 1, int64(status/401))
 			})
 		}
 		w.Run(2 * settleWindow)
@@ -128,37 +128,40 @@ func (s settlement) scope() rule.Scope {
 	return rule.ScopeRegion
 }
 
-// reserving is one exact limiter per place, in which each request takes a unit until its response comes.
+// reserving is one exact limiter per place, in which each request takes units until its response comes.
 type reserving struct {
 	limit    *limit.Limit
 	states   map[int]limit.State
 	open     []reserved
 	admitted int64
+	used     int64 // by what was admitted
 }
 
 type reserved struct {
 	ends, period limit.Micros
 	place        int
+	back         int64
 }
 
-// request decides a request. None is earlier than the one before.
-func (l *reserving) request(now limit.Micros, place int, lasts limit.Micros, counts bool) {
+// request decides a request that takes units and has used so many of them in the end. None is earlier than the one before.
+func (l *reserving) request(now limit.Micros, place int, lasts limit.Micros, units, used int64) {
 	still := l.open[:0]
 	for _, r := range l.open {
 		if r.ends > now {
 			still = append(still, r)
 			continue
 		}
-		l.states[r.place], _ = l.limit.Return(l.states[r.place], now, r.period, 1)
+		l.states[r.place], _ = l.limit.Return(l.states[r.place], now, r.period, r.back)
 	}
 	l.open = still
-	state, did := l.limit.Acquire(l.states[place], now, limit.Ask{Need: 1, Waiting: 1, Want: 1})
+	state, did := l.limit.Acquire(l.states[place], now, limit.Ask{Need: units, Waiting: units, Want: units})
 	if l.states[place] = state; did.Granted == 0 {
 		return
 	}
 	l.admitted++
-	if !counts {
-		l.open = append(l.open, reserved{now + lasts, did.Period, place})
+	l.used += used
+	if used < units {
+		l.open = append(l.open, reserved{now + lasts, did.Period, place, units - used})
 	}
 }
 

@@ -115,23 +115,35 @@ func (a *accounts) refund(now lease.Millis, h *hit) {
 	}
 }
 
-// settle puts back a reservation whose response does not count, and forgets denials that it may have caused. Units of
-// which the account has no lease go back with the next call: no request waits for them, and responses are many.
+// settle settles a reservation, and forgets denials that it may have caused. Units of which the account has no lease go back
+// with the next call, as a debt does: no request waits for them, and responses are many.
 func (a *accounts) settle(now lease.Millis, h *hit) {
-	p, taken, denied := h.policy, h.taken, h.policy.Denials.Forget(h.key.Hash)
-	if taken == (holder.Taken{}) {
+	p := h.policy
+	if h.taken == (holder.Taken{}) {
 		return
 	}
-	back := taken.Parts
-	outcome := a.change(now, p, h.key, func(e *table.Entry) {
-		e.Denied = lease.Sum(e.Denied, denied)
-		back = e.Refund(&p.Terms, taken)
-	})
-	if outcome != table.Stored {
-		back = taken.Parts
+	unused, excess := h.taken.Beyond(h.used), max(0, h.used-h.cost)
+	if counted := h.taken.Parts[0]; p.Limit.Spec().Reserves { // only a limit that blocks needs to know
+		counted.Units -= unused.Parts[0].Units
+		a.uplink.Settle(p, h.key, counted)
 	}
-	a.uplink.GiveBack(p, h.key, back[0])
-	a.uplink.GiveBack(p, h.key, back[1])
+	if h.used == h.cost {
+		return
+	}
+	var back [2]holder.Part
+	var debt lease.Want
+	denied := p.Denials.Forget(h.key.Hash)
+	if a.change(now, p, h.key, func(e *table.Entry) {
+		e.Denied = lease.Sum(e.Denied, denied)
+		back = e.Refund(&p.Terms, unused)
+		debt = e.Exceed(&p.Terms, now, excess)
+	}) != table.Stored {
+		back, debt = unused.Parts, lease.Want{}
+		a.port.Unreported += uint64(excess)
+	}
+	a.uplink.GiveBackLater(now, p, h.key, back[0])
+	a.uplink.GiveBackLater(now, p, h.key, back[1])
+	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: h.key, Want: debt})
 }
 
 // refundLocal puts back what a hit of scope: pop took.
@@ -143,17 +155,17 @@ func (a *accounts) refundLocal(now lease.Millis, h *hit) {
 	})
 }
 
-// count tells who counts that what a hit took is reserved no longer, because its response counts. Only a limit that blocks
-// needs to know.
-func (a *accounts) count(now lease.Millis, h *hit) {
-	p := a.rules.InForce.ByID[uint32(h.policy.ID)]
-	switch {
-	case p == nil || !p.Limit.Spec().Reserves || h.uncounted:
-	case p.Local:
-		a.change(now, p, h.key, func(e *table.Entry) { p.Limit.Settle(&e.Lockout, p.Limit.PeriodID(h.period), h.cost) })
-	default:
-		a.uplink.Settle(p, h.key, h.taken.Parts[0])
-	}
+// settleLocal settles a reservation of a hit of scope: pop.
+func (a *accounts) settleLocal(now lease.Millis, h *hit) {
+	p, at := h.policy, a.pop.TimeOfDay(now)
+	a.change(now, p, h.key, func(e *table.Entry) {
+		if h.used < h.cost {
+			e.Counter, _ = p.Limit.Return(e.Counter, at, h.period, h.cost-h.used)
+		} else {
+			e.Counter = p.Limit.Charge(e.Counter, at, h.used-h.cost)
+		}
+		p.Limit.Settle(&e.Lockout, p.Limit.PeriodID(h.period), h.cost)
+	})
 }
 
 // keep stores a grant, with its spare units, in the account of its key.
@@ -190,12 +202,15 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 func (a *accounts) reported(now, sent lease.Millis, r *uplink.Report, g lease.Grant) {
 	p, key, want := r.Policy, r.Key, r.Want
 	jitter, dropped := a.pop.Jitter(), int64(0)
+	var debt lease.Want // of responses since
 	a.change(now, p, key, func(e *table.Entry) {
 		if dropped = 0; want.Overdrawn > 0 && g.Status == lease.UnknownRule && now >= e.Asked+unknownFor {
 			dropped = e.DropDebt()
 		}
 		e.Apply(&p.Terms, now, sent, want, g, 0, jitter)
+		debt = e.Owed(now)
 	})
+	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: key, Want: debt})
 	a.port.Unreported += uint64(dropped)
 }
 

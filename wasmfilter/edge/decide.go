@@ -165,7 +165,7 @@ func (d *decider) admit(now lease.Millis, r *Request) {
 		h.policy.Counts.Decided[h.decision]++
 		r.Degraded = r.Degraded || h.decision >= rulebook.FailedOpen
 		if h.policy.Settles && !h.uncounted {
-			h.reservation = true
+			h.settles = settlesCount
 			r.open++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/shed"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
@@ -93,9 +94,18 @@ type hit struct {
 	blocked   bool              // its key is blocked
 	denied    bool              // concurrency: the region denied it, and is asked again
 
-	reservation bool // what it takes is one, which the response settles
-	returns     bool // of a shadow rule: the response came before the answer of the region, and does not count
+	settles settles // what it takes is a reservation, of which the response has to settle this
+	used    int64   // how many of cost units the response has left, once it has settled them; may be more
 }
+
+// settles is what a response has to settle of a reservation. The zero value is settlesNothing.
+type settles uint8
+
+const (
+	settlesNothing settles = iota
+	settlesCount           // whether it counts, and then the cost
+	settlesCost            // it counts; what it has cost
+)
 
 // Quota is what a response states about one rule that applied.
 type Quota struct {
@@ -202,6 +212,22 @@ func (r *Request) leaveSheds() {
 
 // HasReservations reports whether the response decides if the request counts, see [Worker.Settle].
 func (r *Request) HasReservations() bool { return r.open > 0 }
+
+// BodyPaths are the paths of the numbers that the body of the response is to settle reservations by, see settle.FromBody.
+func (r *Request) BodyPaths() (paths []string) {
+	add := func(h *hit) {
+		if a := &h.policy.Rule.Cost.Actual; h.settles != settlesNothing && a.From == settle.FromBody {
+			paths = append(paths, a.Name)
+		}
+	}
+	for i := range r.hits {
+		add(&r.hits[i])
+	}
+	for _, h := range r.shadows {
+		add(h)
+	}
+	return paths
+}
 
 // Holds reports whether the request has reservations, holds slots until it ends, or counts as in flight by a shed rule.
 func (r *Request) Holds() bool {

@@ -207,7 +207,7 @@ func TestSettleWithoutItsRegion(t *testing.T) {
 		r := w.request(0, "/", "ann")
 		w.settle()
 		w.responds(0, r, 200)
-		w.pass(100)
+		w.pass(1200) // it waits for a call of others
 		if len(w.calls) != 1 {
 			t.Fatalf("%d calls give the unit back", len(w.calls))
 		}

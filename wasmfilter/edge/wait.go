@@ -145,7 +145,7 @@ func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 
 // end ends a request, however it ended.
 func (d *decider) end(now lease.Millis, r *Request) {
-	d.settleBy(now, r, settle.Response{})
+	d.settleBy(now, r, &settle.Response{Ends: true})
 	r.leaveSheds()
 	if r.Outcome == Wait {
 		d.unwait(r)

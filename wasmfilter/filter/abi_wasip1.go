@@ -201,6 +201,12 @@ func (abi) Header(name string) (string, bool) {
 
 func (abi) ResponseHeader(name string) (string, bool) { return headerOf(responseHeaders, name) }
 
+// ResponseTrailer returns nothing: the module exports no callback for trailers, which every response with trailers would pay for.
+func (abi) ResponseTrailer(string) (string, bool) { return "", false }
+
+// ResponseNumber returns nothing: the module exports no callback for bodies either.
+func (abi) ResponseNumber(string) (string, bool) { return "", false }
+
 func headerOf(kind uint32, name string) (string, bool) {
 	await(&forValue)
 	status := proxyGetHeader(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))
@@ -352,7 +358,7 @@ func onRequestHeaders(context, headers, endOfStream uint32) uint32 {
 
 //go:wasmexport proxy_on_response_headers
 func onResponseHeaders(context, headers, endOfStream uint32) uint32 {
-	module.ResponseHeaders(context, false) // it exports no callback for trailers, which every response with trailers would pay for
+	module.ResponseHeaders(context, false)
 	return proceed
 }
 

@@ -72,6 +72,7 @@ type exchange struct {
 	body     string
 	response [][2]string
 	upstream [][2]string // headers of its response
+	trailers [][2]string // and its trailers
 	decision string      // filter state weir
 	tags     string      // filter state weir.*, in the order in which it was set
 }
@@ -439,6 +440,16 @@ func (h nativeHost) Property(path string) (value string, ok bool) {
 	value, ok = h.stream().known[path]
 	h.crossed.crosses("get_property", len(value), len(path))
 	return value, ok
+}
+
+func (h nativeHost) ResponseTrailer(name string) (string, bool) {
+	v := header(h.stream().trailers, name)
+	return v, v != ""
+}
+
+func (h nativeHost) ResponseNumber(path string) (string, bool) {
+	v := header(h.stream().trailers, path)
+	return v, v != ""
 }
 
 // responseHeader is one of the upstream's response.

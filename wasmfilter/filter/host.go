@@ -40,6 +40,11 @@ type Host interface {
 	Property(path string) (value string, ok bool)
 	// ResponseHeader is Header for the response of the stream.
 	ResponseHeader(name string) (value string, ok bool)
+	// ResponseTrailer is Header for the trailers of the response; none in a host that does not call ResponseTrailers.
+	ResponseTrailer(name string) (value string, ok bool)
+	// ResponseNumber returns the number with this path in the body of the response, as it is written; none in a host that does
+	// not look at [VM.BodyPaths].
+	ResponseNumber(path string) (value string, ok bool)
 	AddResponseHeader(name, value string)
 	ReplaceResponseHeader(name, value string)
 	// KeepsHeaders is true if headers may be added and replaced before there is a response: the host keeps them

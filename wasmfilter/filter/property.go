@@ -40,8 +40,7 @@ func (f *properties) lookFor(in *rule.Inputs, payload string) {
 	f.paths = f.paths[:0]
 	for _, s := range in.Metadata {
 		if s.From == rule.FromMetadata {
-			namespace, key, _ := strings.Cut(s.Name, ":")
-			path := MetadataOf + namespace + "\x00" + key
+			path := pathOf(s.Name)
 			f.paths = append(f.paths, metadataPath{path, path})
 			continue
 		}
@@ -83,6 +82,12 @@ func (f *properties) SAN() string {
 		name, _ = f.fetch(DNSSAN)
 	}
 	return name
+}
+
+// pathOf is where metadata is that is called NAMESPACE:KEY.
+func pathOf(name string) string {
+	namespace, key, _ := strings.Cut(name, ":")
+	return MetadataOf + namespace + "\x00" + key
 }
 
 // Metadata returns the metadata i of the inputs.

@@ -52,7 +52,7 @@ func (p *plugin) sample(r *edge.Request) {
 
 // settle settles the reservations of a request by its response, which may have trailers.
 func (p *plugin) settle(r *edge.Request, trailers bool) {
-	by := settle.Response{Trailers: trailers}
+	by := settle.Response{Trailers: trailers, Cost: p.costInHeaders}
 	details, _ := p.host.Property(CodeDetails)
 	by.Upstream = details == "via_upstream"
 	status, _ := p.host.ResponseHeader(":status")
@@ -60,6 +60,40 @@ func (p *plugin) settle(r *edge.Request, trailers bool) {
 	grpc, _ := p.host.ResponseHeader("grpc-status")
 	by.GRPCStatus = grpcStatus(grpc)
 	p.worker.Settle(p.host.Now(), r, by)
+}
+
+// costInHeaders returns the cost that the headers of the response state.
+func (p *plugin) costInHeaders(a *settle.Actual) (text string, known bool) {
+	if a.From != settle.FromHeader {
+		return "", false
+	}
+	text, _ = p.host.ResponseHeader(a.Name)
+	return text, true
+}
+
+// costInTrailers returns the cost that the trailers of the response state.
+func (p *plugin) costInTrailers(a *settle.Actual) (text string, known bool) {
+	if a.From != settle.FromTrailer {
+		return "", false
+	}
+	text, _ = p.host.ResponseTrailer(a.Name)
+	return text, true
+}
+
+// costAtEnd returns the cost that the metadata or the body of the stream states when it ends.
+func (p *plugin) costAtEnd(a *settle.Actual) (text string, known bool) {
+	if a.From == settle.FromBody {
+		text, _ = p.host.ResponseNumber(a.Name)
+		return text, true
+	}
+	if a.From != settle.FromMetadata {
+		return "", false
+	}
+	raw, ok := p.host.Property(pathOf(a.Name))
+	if !ok {
+		return "", true
+	}
+	return p.known.read(raw).Text, true
 }
 
 // grpcStatus is the status of gRPC that a header or a trailer states.

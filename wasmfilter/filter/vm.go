@@ -217,6 +217,14 @@ func (m *VM) ResponseHeaders(context uint32, trailers bool) {
 	}
 }
 
+// BodyPaths are the paths of the numbers in the body of the response that the stream needs when it ends; none after that.
+func (m *VM) BodyPaths(context uint32) []string {
+	if s := m.streams.find(context); s != nil && s.request.HasReservations() {
+		return s.request.BodyPaths()
+	}
+	return nil
+}
+
 // ResponseTrailers takes the trailers of a response: their grpc-status, empty if they have none.
 func (m *VM) ResponseTrailers(context uint32, status string) {
 	s := m.streams.find(context)
@@ -226,7 +234,7 @@ func (m *VM) ResponseTrailers(context uint32, status string) {
 	defer m.recovered("on_response_trailers")
 	m.panics.at("on_response_trailers")
 	r := &s.request
-	s.plugin.worker.Settle(m.host.Now(), r, settle.Response{Upstream: true, GRPCStatus: grpcStatus(status)})
+	s.plugin.worker.Settle(m.host.Now(), r, settle.Response{Upstream: true, GRPCStatus: grpcStatus(status), Cost: s.plugin.costInTrailers})
 	if !r.Holds() {
 		m.end(s)
 	}
@@ -238,6 +246,9 @@ func (m *VM) Deleted(context uint32) {
 	if s := m.streams.find(context); s != nil {
 		defer m.end(s) // also after a panic
 		m.panics.at("on_delete")
+		if r := &s.request; r.HasReservations() {
+			s.plugin.worker.Settle(m.host.Now(), r, settle.Response{Ends: true, Cost: s.plugin.costAtEnd})
+		}
 	} else if p := m.plugins[context]; p != nil {
 		m.remove(p)
 	}

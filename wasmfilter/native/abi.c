@@ -118,7 +118,7 @@ static bool next(const stream *s, size_t *at, uint32_t *what, buffer *first, buf
 
 // usual_headers is more than nearly all requests have, and most_headers how many the filter gives to a response or a
 // call, at most.
-enum { usual_headers = 128, most_headers = 32, most_metadata = 16 };
+enum { usual_headers = 128, most_headers = 32, most_metadata = 16, usual_chunks = 16 };
 
 // get32 reads a number of a serialised map. All platforms of the module are little-endian.
 static size_t get32(const char *from) {
@@ -224,6 +224,22 @@ HOOK int envoy_dynamic_module_on_http_filter_response_headers(void *filter, cons
 	return go_on;
 }
 
+HOOK int envoy_dynamic_module_on_http_filter_response_body(void *filter, const void *module, bool end) {
+	stream *s = (stream *)module;
+	buffer here[usual_chunks], *all = here;
+	size_t count = s->reads ? CALL(http_get_body_chunks_size)(s->filter, received_response_body) : 0;
+	if (count > usual_chunks) {
+		all = malloc(count * sizeof(buffer));
+	}
+	if (count > 0 && all != NULL && CALL(http_get_body_chunks)(s->filter, received_response_body, all)) {
+		weirResponseBody(s->worker, s, all, count);
+	}
+	if (all != here) {
+		free(all);
+	}
+	return go_on;
+}
+
 HOOK int envoy_dynamic_module_on_http_filter_response_trailers(void *filter, const void *module) {
 	static const char name[] = "grpc-status";
 	stream *s = (stream *)module;
@@ -234,6 +250,15 @@ HOOK int envoy_dynamic_module_on_http_filter_response_trailers(void *filter, con
 		weirResponseTrailers(s->worker, s, value);
 	}
 	return go_on;
+}
+
+// The stream ends: what filters have set as metadata is there until this hook returns.
+HOOK void envoy_dynamic_module_on_http_filter_stream_complete(void *filter, const void *module) {
+	stream *s = (stream *)module;
+	if (s->kept) {
+		s->kept = false;
+		weirDestroyed(s->worker, s);
+	}
 }
 
 HOOK void envoy_dynamic_module_on_http_filter_destroy(const void *module) {
@@ -252,8 +277,6 @@ HOOK void envoy_dynamic_module_on_http_filter_destroy(const void *module) {
 // Hooks that Envoy wants to find, and that do nothing.
 HOOK int envoy_dynamic_module_on_http_filter_request_body(void *f, const void *m, bool end) { return 0; }
 HOOK int envoy_dynamic_module_on_http_filter_request_trailers(void *f, const void *m) { return 0; }
-HOOK int envoy_dynamic_module_on_http_filter_response_body(void *f, const void *m, bool end) { return 0; }
-HOOK void envoy_dynamic_module_on_http_filter_stream_complete(void *f, const void *m) {}
 HOOK void envoy_dynamic_module_on_http_filter_http_callout_done(void *f, const void *m, uint64_t id, int result, header *h,
 	size_t n, buffer *b, size_t k) {}
 HOOK void envoy_dynamic_module_on_http_filter_http_stream_headers(void *f, const void *m, uint64_t id, header *h, size_t n, bool end) {}
@@ -303,12 +326,22 @@ static size_t put(buffer value, char *into, size_t most) {
 	return value.length;
 }
 
-// weir_response_header copies the first header of a name, and returns its size.
-size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found) {
-	buffer value = {NULL, 0};
-	size_t count = 0;
-	*found = CALL(http_get_header)(filter, response_headers, (buffer){name, length}, &value, 0, &count) && count > 0;
-	return *found ? put(value, into, most) : 0;
+// weir_response_header copies the headers or trailers of a name, with a comma between them, and returns their size.
+size_t weir_response_header(void *filter, int headers, const char *name, size_t length, char *into, size_t most, bool *found) {
+	size_t count = 1, size = 0;
+	*found = false;
+	for (size_t i = 0; i < count; i++) {
+		buffer value = {NULL, 0};
+		if (!CALL(http_get_header)(filter, headers, (buffer){name, length}, &value, i, &count) || i >= count) {
+			break;
+		}
+		if (i > 0 && size++ < most) {
+			into[size - 1] = ',';
+		}
+		size += size < most ? put(value, into + size, most - size) : value.length;
+		*found = true;
+	}
+	return size;
 }
 
 size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found) {

@@ -26,6 +26,7 @@ enum { request_headers = 0, response_headers = 2, response_trailers = 3 };
 enum { response_code_details = 16, source_address = 24, dns_san_of_peer = 35, uri_san_of_peer = 37, route_name = 61 };
 enum { go_on = 0, wait_for_verdict = 4 }; // statuses of request headers: Continue, StopAllIterationAndWatermark
 enum { callout_made = 0 };
+enum { received_response_body = 2 };
 enum { dynamic_metadata = 0 }; // a source of metadata
 enum { counter, gauge, histogram }; // kinds of metrics
 
@@ -40,6 +41,8 @@ enum { counter, gauge, histogram }; // kinds of metrics
 	f(bool, http_get_headers, (void *filter, int headers, header *all)) \
 	f(bool, http_add_header, (void *filter, int headers, buffer name, buffer value)) \
 	f(bool, http_set_header, (void *filter, int headers, buffer name, buffer value)) \
+	f(size_t, http_get_body_chunks_size, (void *filter, int body)) \
+	f(bool, http_get_body_chunks, (void *filter, int body, buffer *chunks)) \
 	f(void, http_send_response, (void *filter, uint32_t status, header *headers, size_t count, buffer body, buffer details)) \
 	f(bool, http_set_filter_state_bytes, (void *filter, buffer name, buffer value)) \
 	f(void, http_set_dynamic_metadata_string_batch, (void *filter, buffer space, const header *all, size_t count)) \
@@ -95,6 +98,7 @@ typedef struct {
 	uint32_t id;      // among those of its worker
 	uint32_t holds;   // hooks that run, and Envoy itself
 	bool kept;        // Go has to know of its response and end
+	bool reads;       // and of the body of its response
 	uint32_t status;  // of the filter's own response; 0: there is none
 	uint32_t size, room; // of tasks
 	char *tasks;
@@ -118,7 +122,7 @@ const char *weir_missing(void);
 bool weir_is_only_copy(void);
 void weir_log(uint32_t level, const char *text, size_t length);
 bool weir_grow(stream *s, uint32_t size);
-size_t weir_response_header(void *filter, const char *name, size_t length, char *into, size_t most, bool *found);
+size_t weir_response_header(void *filter, int headers, const char *name, size_t length, char *into, size_t most, bool *found);
 size_t weir_attribute(void *filter, int attribute, char *into, size_t most, bool *found);
 size_t weir_metadata(void *filter, const char *space, size_t space_length, const char *key, size_t key_length, char *into, size_t most,
 	bool *found, int *kind);

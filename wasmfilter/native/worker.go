@@ -45,6 +45,7 @@ type worker struct {
 	metrics []metric             // by the numbers that the VM has
 	numbers map[string]uint32    // by their names
 	kinds   map[string]C.int     // types that metadata had last, see weir_metadata
+	bodies  map[uint32]*body     // of responses of which a number is needed, by streams
 
 	// Of the hook that runs, which holds the mutex.
 	current *C.stream
@@ -64,7 +65,7 @@ type outgoing struct {
 }
 
 func newWorker(c *config) *worker {
-	w := &worker{config: c, waiting: map[uint32]*C.stream{}, numbers: map[string]uint32{}, kinds: map[string]C.int{}}
+	w := &worker{config: c, waiting: map[uint32]*C.stream{}, numbers: map[string]uint32{}, kinds: map[string]C.int{}, bodies: map[uint32]*body{}}
 	if !w.enrol() {
 		logLine(filter.LogError, "weir: too many configurations of the filter are alive")
 		return nil
@@ -157,6 +158,7 @@ func weirResponseHeaders(number C.uint32_t, s *C.stream, end C.bool) {
 	w.begin(s, nil, 0)
 	defer w.end()
 	w.vm.ResponseHeaders(uint32(s.id), !bool(end))
+	w.read(s)
 }
 
 // weirResponseTrailers takes the trailers of a response with their grpc-status.
@@ -176,8 +178,11 @@ func weirDestroyed(number C.uint32_t, s *C.stream) {
 	w := workerOf(number)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.current = s
+	defer func() { w.current = nil }()
 	delete(w.waiting, uint32(s.id))
 	w.vm.Deleted(uint32(s.id))
+	delete(w.bodies, uint32(s.id))
 }
 
 // The rest is the host of the VM. The mutex is held.
@@ -263,12 +268,20 @@ func (w *worker) valueOf(name string) (value string, n int) {
 }
 
 func (w *worker) ResponseHeader(name string) (value string, ok bool) {
+	return w.ofResponse(C.response_headers, name)
+}
+
+func (w *worker) ResponseTrailer(name string) (value string, ok bool) {
+	return w.ofResponse(C.response_trailers, name)
+}
+
+func (w *worker) ofResponse(kind C.int, name string) (value string, ok bool) {
 	if w.current == nil {
 		return "", false
 	}
 	var found C.bool
 	value = textOf(fetch(&w.buffers.response, func(into *C.char, most C.size_t) C.size_t {
-		return C.weir_response_header(w.current.filter, chars(name), C.size_t(len(name)), into, most, &found)
+		return C.weir_response_header(w.current.filter, kind, chars(name), C.size_t(len(name)), into, most, &found)
 	}))
 	return value, bool(found)
 }

@@ -108,7 +108,7 @@ type Target struct {
 	Parts     int // of its key
 	Off       bool
 	Hash      bool // its keys are hashed under a secret
-	Responses bool // responses decide what it counts
+	Responses bool // responses decide what it counts, or what that costs
 }
 
 // Flaw returns why the rule of the binding cannot be bound; empty if it can. all are what the
@@ -121,7 +121,7 @@ func (b *Binding) Flaw(all []Target) string {
 		case t.Algorithm == limit.Concurrency: // no client would ever release a slot
 			return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
 		case t.Responses: // no message of this protocol tells the response
-			return name + " has count, which needs the response; clients of this protocol do not send it; bind a rule without count"
+			return name + " has count or cost.actual, which need the response; clients of this protocol do not send it; bind a rule without them"
 		case t.Hash:
 			return name + " has hash: true, which is for requests that PoPs see; bind a rule without it"
 		case t.Parts != len(b.keyed):

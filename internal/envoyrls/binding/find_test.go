@@ -75,7 +75,7 @@ f.yaml:8:52: rule: rule "gone" is not in the rules file`
 		t.Errorf("off %d, mistakes\n%s\nwant\n%s", off, errs, want)
 	}
 	for b := range s.All() {
-		if flaw := b.Flaw([]binding.Target{{Parts: 1, Responses: true}}); b.Rule != "" && !strings.Contains(flaw, "has count, which needs the response") {
+		if flaw := b.Flaw([]binding.Target{{Parts: 1, Responses: true}}); b.Rule != "" && !strings.Contains(flaw, "has count or cost.actual, which need the response") {
 			t.Errorf("a rule that counts responses: %q", flaw)
 		}
 	}

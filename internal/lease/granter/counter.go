@@ -8,8 +8,8 @@ import (
 )
 
 // LeaseMemory is how long after the end of the last lease its unused units are still
-// taken back: holders scan their idle keys slowly.
-const LeaseMemory = limit.Minute
+// taken back: streams that have taken some last up to settle.MostStream, and holders scan their idle keys slowly.
+const LeaseMemory = limit.Hour + limit.Minute
 
 // Counter is what a granter keeps of one key. The zero value is a key never used.
 //

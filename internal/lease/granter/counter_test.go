@@ -79,7 +79,7 @@ func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
 }
 
 func TestCounterForgetsOldLeases(t *testing.T) {
-	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Day}, lease.Leased)
 	g := c.acquire(0, lease.Want{Want: 10, Fresh: true})
 	c.gets(10*limit.Second+LeaseMemory, lease.Want{Unused: 10, Lease: g.Lease}, 0, 90)
 }

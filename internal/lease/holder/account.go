@@ -118,6 +118,18 @@ type Taken struct {
 	Local     bool  // the units came from the holder's own share, see [State.takeLocal]
 }
 
+// Beyond is what goes back if so many of the units were used.
+func (k Taken) Beyond(used int64) Taken {
+	for i := range k.Parts {
+		n := min(used, k.Parts[i].Units)
+		k.Parts[i].Units -= n
+		used -= n
+	}
+	k.Overdrawn -= min(used, k.Overdrawn)
+	k.Unowed = min(k.Unowed, k.Overdrawn)
+	return k
+}
+
 // Part is units of one lease; 0 units are no part.
 type Part struct {
 	Units  int64

@@ -34,6 +34,29 @@ func (a *State) seal(now lease.Millis) (units int64, number uint64) {
 	return a.Sealed.Units, uint64(a.Sealed.Number)
 }
 
+// Owed reports a new batch at once, not only with the next ask: its want is zero if nothing is owed, or while the batch before
+// it is not acknowledged.
+func (a *State) Owed(now lease.Millis) (w lease.Want) {
+	if a.Sealed.Units == 0 {
+		w.Overdrawn, w.Debt = a.seal(now)
+	}
+	return w
+}
+
+// Exceed charges units that a response has cost beyond what its request took: to the lots as far as they have units, and then
+// as a debt, of which it returns the report, see [State.Owed].
+func (a *State) Exceed(t *lease.Terms, now lease.Millis, units int64) (w lease.Want) {
+	if units == 0 {
+		return w
+	}
+	if held := min(units, a.Available(now)); held > 0 {
+		a.spend(now, held)
+		units -= held
+	}
+	a.Owe(t, units)
+	return a.Owed(now)
+}
+
 // DropDebt drops all overdrawn units, which will never be charged, and returns how many there were.
 func (a *State) DropDebt() (units int64) {
 	units = a.Overdrawn

@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease/granter"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -75,7 +76,7 @@ func assemble(name string, a limit.Algorithm, args fields) *Script {
 		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},
 		{"STALE", `'\` + strconv.Itoa(stale) + "'"},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
-		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
+		{"MEMORY", strconv.FormatInt(int64(granter.LeaseMemory), 10)},
 		{"HOLDINGS", strconv.Itoa(limit.MaxHoldings)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -45,11 +46,12 @@ var (
 	CountedStatusRange     = Range{200, 599}
 	CountedGRPCStatusRange = Range{0, 16}
 
-	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
-	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
-	ttlRange      = Range{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
-	blockRange    = Range{int64(limit.Second), int64(limit.MaxBlock)}
-	periodRange   = Range{int64(limit.Millisecond), int64(limit.MaxPeriod)}
+	timeoutRange   = Range{int64(limit.Millisecond), int64(limit.Second)}
+	intervalRange  = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
+	maxStreamRange = Range{int64(limit.Second), int64(settle.MostStream)}
+	ttlRange       = Range{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
+	blockRange     = Range{int64(limit.Second), int64(limit.MaxBlock)}
+	periodRange    = Range{int64(limit.Millisecond), int64(limit.MaxPeriod)}
 )
 
 // Problem is a mistake in a rule.

@@ -21,8 +21,10 @@ func (c *checker) combinations(r *rule.Rule) {
 	case r.Scope == rule.ScopeGlobal && base.Algorithm == limit.Concurrency:
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
-	if a := base.Algorithm; r.Count.ByResponse() && (a == limit.SlidingLog || a == limit.Concurrency) {
-		c.add("count", "does not go with "+a.String()+", only with windows and buckets; write algorithm: sliding_window, or leave count out", "algorithm")
+	if a := base.Algorithm; a == limit.SlidingLog || a == limit.Concurrency {
+		reason := "does not go with " + a.String() + ", only with windows and buckets; write algorithm: sliding_window, or leave "
+		c.reject(r.Count.ByResponse(), "count", reason+"count out", "algorithm")
+		c.reject(r.Cost.Actual.Stated(), "cost.actual", reason+"actual out", "algorithm")
 	}
 	c.sharing(r)
 	c.localNeedsShare(r)

@@ -128,8 +128,11 @@ func (c *checker) capacity(prefix string, cost rule.Cost, s limit.Spec) {
 		return // nothing passes, which is what 0 is for, or everything may
 	}
 	field := "cost"
+	if cost.Actual.Stated() {
+		field = "cost.estimate"
+	}
 	if cost.By.Name != "" {
-		field = "cost.max"
+		field += ".max"
 	}
 	what := "burst"
 	if s.Algorithm != limit.TokenBucket {

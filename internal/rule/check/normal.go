@@ -15,6 +15,9 @@ func normal(rules []rule.Rule) []rule.Rule {
 		r := &rules[i]
 		r.Match = normalMatch(r.Match)
 		r.Cost.By = normalPart(rule.Part{r.Cost.By})[0]
+		if a := &r.Cost.Actual; a.From == settle.FromHeader || a.From == settle.FromTrailer {
+			a.Name = strings.ToLower(a.Name)
+		}
 		r.Count = settle.Count{Status: ascending(r.Count.Status), GRPCStatus: ascending(r.Count.GRPCStatus)}
 		normalShed(r)
 		r.Limits = slices.Clone(r.Limits)
@@ -35,7 +38,7 @@ func normal(rules []rule.Rule) []rule.Rule {
 			}
 		}
 		for s := range r.Specs() {
-			s.Reserves = s.Block > 0 && r.Count.ByResponse()
+			s.Reserves = s.Block > 0 && r.Settles()
 		}
 	}
 	return rules

@@ -60,6 +60,24 @@ func (c *checker) body(f *rejection.Form, hidden, json bool) {
 	}
 }
 
+// actual checks what responses may state as the cost.
+func (c *checker) actual(cost *rule.Cost) {
+	a := &cost.Actual
+	switch path := "cost.actual." + a.From.String(); a.From {
+	case settle.FromMetadata:
+		c.nameOf(rule.FromMetadata, path, a.Name)
+	case settle.FromBody:
+		other := func(r rune) bool { return !rule.IsNameRune(r) && r != '.' }
+		c.wrong(len(a.Name) > rule.MaxText || strings.Contains("."+a.Name+".", "..") || strings.ContainsFunc(a.Name, other), path, a.Name,
+			" is no path; write the names that lead to a number in JSON, of letters, digits, - and _, with dots between them, such as usage.total_tokens")
+	default:
+		c.nameOf(rule.FromHeader, path, a.Name)
+	}
+	c.reject(a.Max > 0 && a.Max < cost.Most(), "cost.max", strconv.FormatInt(a.Max, 10)+" is less than the estimate may be; write at least "+
+		strconv.FormatInt(cost.Most(), 10)+", or lower the estimate", "cost.estimate")
+	c.period("cost.max_stream", a.MaxStream, maxStreamRange)
+}
+
 // count checks which responses count.
 func (c *checker) count(count *settle.Count) {
 	for i, status := range count.Status {

@@ -107,16 +107,21 @@ func (c *checker) overrideName(names map[string]int, name string, i int) {
 }
 
 func (c *checker) cost(cost rule.Cost) {
+	field := "cost"
+	if cost.Actual.Stated() {
+		field = "cost.estimate"
+		c.actual(&cost)
+	}
 	if cost.By.Name == "" {
-		c.reject(cost.Max != 0, "cost.max", "is only for a cost from a header or metadata; leave it out, or add header")
+		c.reject(cost.Max != 0, field+".max", "is only for a cost from a header or metadata; leave it out, or add header")
 		return
 	}
-	c.nameOf(cost.By.From, "cost."+cost.By.From.String(), cost.By.Name)
+	c.nameOf(cost.By.From, field+"."+cost.By.From.String(), cost.By.Name)
 	switch {
 	case cost.Max == 0:
-		c.add("cost.max", "is missing; write the most that the "+cost.By.From.String()+" may state, so that no client can use up the limit with one request")
+		c.add(field+".max", "is missing; write the most that the "+cost.By.From.String()+" may state, so that no client can use up the limit with one request")
 	case cost.Default > cost.Max:
-		c.add("cost.default", strconv.FormatInt(cost.Default, 10)+" is more than max; write 1 to "+strconv.FormatInt(cost.Max, 10), "cost.max")
+		c.add(field+".default", strconv.FormatInt(cost.Default, 10)+" is more than max; write 1 to "+strconv.FormatInt(cost.Max, 10), field+".max")
 	}
 }
 

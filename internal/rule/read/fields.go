@@ -16,7 +16,9 @@ var (
 	candidateFields = []string{"rule", "limit", "until"}
 	onLimitFields   = []string{"block"}
 	countFields     = []string{"status", "grpc_status"}
-	costFields      = []string{"header", "metadata", "default", "max"}
+	costFields      = []string{"header", "metadata", "default", "max", "estimate", "actual", "max_stream"}
+	statedFields    = costFields[:4] // of a cost that is known with the request
+	settledFields   = costFields[3:] // and of one that the response settles
 	metadataFields  = []string{"namespace", "key"}
 	onFailureFields = []string{"action", "status", "expected_pops"}
 	leaseFields     = []string{"interval", "ttl"}

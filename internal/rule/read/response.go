@@ -79,6 +79,51 @@ func count(v strict.Value) (c settle.Count) {
 	return c
 }
 
+const (
+	estimateForms = "a number of units, or { header: x-max-tokens, default: 500, max: 8000 }"
+	actualForms   = "where the response states the cost: { header: x-tokens-used }, { trailer: x-tokens-used }, { metadata: { namespace: io.envoy.ai_gateway, key: llm_total_token } } or { body: usage.total_tokens }"
+)
+
+// settled reads a cost that the response settles.
+func (d *reader) settled(v strict.Value) (c rule.Cost) {
+	if !v.Object(settledFields...) {
+		return c
+	}
+	estimate, actual := v.Field("estimate"), v.Field("actual")
+	if estimate.Require(estimateForms) {
+		c = d.stated(estimate, estimateForms)
+	}
+	if actual.Require(actualForms) && actual.Is(strict.Object, actualForms) && actual.Object(settle.Words[:]...) {
+		c.Actual = source(actual)
+	}
+	if most := v.Field("max"); most.Require("the most that a response may state") {
+		c.Actual.Max = integer(most, check.CostRange)
+	}
+	c.Actual.MaxStream = period(v.Field("max_stream"), "10m")
+	return c
+}
+
+// source reads where a response states the cost.
+func source(v strict.Value) (a settle.Actual) {
+	stated := 0
+	for from, word := range settle.Words {
+		name := v.Field(word)
+		if !name.Present() {
+			continue
+		}
+		stated++
+		if a.From = settle.From(from); a.From == settle.FromMetadata {
+			a.Name = metadata(name).Name
+		} else {
+			a.Name, _ = name.String("a name")
+		}
+	}
+	if stated != 1 && v.Ok() {
+		v.Fail("has " + strconv.Itoa(stated) + " sources; write one: " + actualForms)
+	}
+	return a
+}
+
 // statuses reads a list that is not empty.
 func statuses(v strict.Value, want string) []strict.Value {
 	items := v.List(rule.MaxAlternatives, want)

@@ -105,11 +105,21 @@ func (d *reader) leaseInterval(v strict.Value) limit.Micros {
 	return period(v.Field("interval"), "100ms")
 }
 
+const costForms = "a number of units, { header: x-cost, default: 1, max: 100 }, or { estimate: 500, actual: { header: x-tokens-used }, max: 32000 }"
+
 func (d *reader) cost(v strict.Value) rule.Cost {
+	if v.Kind() == strict.Object && (v.Field("actual").Present() || v.Field("estimate").Present()) {
+		return d.settled(v)
+	}
+	return d.stated(v, costForms)
+}
+
+// stated reads a cost that is known with the request.
+func (d *reader) stated(v strict.Value, want string) rule.Cost {
 	if v.Kind() == strict.Int {
 		return rule.Cost{Default: integer(v, check.CostRange)}
 	}
-	if !v.Present() || !v.Is(strict.Object, "a number of units, or { header: x-cost, default: 1, max: 100 }") || !v.Object(costFields...) {
+	if !v.Present() || !v.Is(strict.Object, want) || !v.Object(statedFields...) {
 		return rule.Cost{}
 	}
 	c := rule.Cost{Default: integer(v.Field("default"), check.CostRange), Max: integer(v.Field("max"), check.CostRange)}

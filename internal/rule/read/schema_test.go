@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -15,32 +16,36 @@ import (
 // item and {} for any name. A condition under not has those of the condition around it.
 func fieldsByPath() map[string][]string {
 	fields := map[string][]string{
-		"":                             documentFields,
-		"client_ip":                    clientIPFields,
-		"rules[]":                      ruleFields,
-		"rules[].key[]":                partFields,
-		"rules[].key[].client_ip":      clientIPFields,
-		"rules[].limit":                limitFields,
-		"rules[].limits[]":             limitFields,
-		"rules[].overrides[]":          overrideFields,
-		"rules[].overrides[].limit":    limitFields,
-		"rules[].overrides[].limits[]": limitFields,
-		"rules[].variants[]":           variantFields,
-		"rules[].variants[].limit":     limitFields,
-		"rules[].variants[].limits[]":  limitFields,
-		"candidates[]":                 candidateFields,
-		"candidates[].limit":           limitFields,
-		"rules[].cost":                 costFields,
-		"rules[].on_limit":             onLimitFields,
-		"rules[].count":                countFields,
-		"rules[].cost.metadata":        metadataFields,
-		"rules[].key[].metadata":       metadataFields,
-		"rules[].on_failure":           onFailureFields,
-		"rules[].lease":                leaseFields,
-		"rules[].rejection":            rejectionFields,
-		"rules[].shed":                 shedFields,
-		"rules[].shed.shares":          shareFields,
-		"rules[].shed.classes[]":       classFields,
+		"":                               documentFields,
+		"client_ip":                      clientIPFields,
+		"rules[]":                        ruleFields,
+		"rules[].key[]":                  partFields,
+		"rules[].key[].client_ip":        clientIPFields,
+		"rules[].limit":                  limitFields,
+		"rules[].limits[]":               limitFields,
+		"rules[].overrides[]":            overrideFields,
+		"rules[].overrides[].limit":      limitFields,
+		"rules[].overrides[].limits[]":   limitFields,
+		"rules[].variants[]":             variantFields,
+		"rules[].variants[].limit":       limitFields,
+		"rules[].variants[].limits[]":    limitFields,
+		"candidates[]":                   candidateFields,
+		"candidates[].limit":             limitFields,
+		"rules[].cost":                   costFields,
+		"rules[].on_limit":               onLimitFields,
+		"rules[].count":                  countFields,
+		"rules[].cost.metadata":          metadataFields,
+		"rules[].cost.estimate":          statedFields,
+		"rules[].cost.actual":            settle.Words[:],
+		"rules[].cost.estimate.metadata": metadataFields,
+		"rules[].cost.actual.metadata":   metadataFields,
+		"rules[].key[].metadata":         metadataFields,
+		"rules[].on_failure":             onFailureFields,
+		"rules[].lease":                  leaseFields,
+		"rules[].rejection":              rejectionFields,
+		"rules[].shed":                   shedFields,
+		"rules[].shed.shares":            shareFields,
+		"rules[].shed.classes[]":         classFields,
 	}
 	for _, at := range []string{"rules[].match", "rules[].overrides[].when", "rules[].shed.classes[].match"} {
 		fields[at], fields[at+".path"], fields[at+".percent"] = matchFields, pathFields, percentFields

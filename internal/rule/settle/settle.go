@@ -1,4 +1,4 @@
-// Package settle says which responses a rule with count counts. It is pure.
+// Package settle says which responses a rule with count counts, and what a request has cost by its response. It is pure.
 package settle
 
 import "slices"
@@ -24,16 +24,39 @@ type Response struct {
 	GRPCStatus int // NoGRPCStatus: it has none
 	// Trailers is true if trailers may follow, which may have a GRPCStatus.
 	Trailers bool
+	// Cost returns what the response states as the cost; empty: nothing. Not known: it may do so until Ends. nil: nothing is
+	// known.
+	Cost func(*Actual) (text string, known bool)
+	Ends bool // the stream has ended
 }
 
 // NoGRPCStatus is the GRPCStatus of a response that states none.
 const NoGRPCStatus = -1
 
 // Settle reports whether a response counts. It is not settled while its trailers may decide that.
-func (c *Count) Settle(r Response) (counts, settled bool) {
+func (c *Count) Settle(r *Response) (counts, settled bool) {
+	if !c.ByResponse() {
+		return true, true
+	}
 	counts = r.Upstream && (slices.Contains(c.Status, r.Status) || slices.Contains(c.Status, r.Status/100) || slices.Contains(c.GRPCStatus, r.GRPCStatus))
 	undecided := r.Upstream && r.Trailers && r.GRPCStatus == NoGRPCStatus && len(c.GRPCStatus) > 0
 	return counts, counts || !undecided
+}
+
+// Settle returns what a request has cost that took so many units. It is not settled while the response may state that. A
+// response that states nothing, or no whole number, leaves it at the units taken.
+func (a *Actual) Settle(r *Response, taken int64) (units int64, settled bool) {
+	if !a.Stated() {
+		return taken, true
+	}
+	if r.Cost == nil {
+		return taken, r.Ends
+	}
+	text, known := r.Cost(a)
+	if units, ok := a.Units(text); known && ok {
+		return units, true
+	}
+	return taken, known || r.Ends
 }
 
 // Classes are the words for classes of statuses, by their numbers in [Count].

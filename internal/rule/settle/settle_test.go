@@ -35,7 +35,7 @@ func TestCount(t *testing.T) {
 		{both, more(from(401, NoGRPCStatus)), true, true},
 		{both, more(from(403, NoGRPCStatus)), false, false},
 	} {
-		counts, settled := test.of.Settle(test.response)
+		counts, settled := test.of.Settle(&test.response)
 		if counts != test.counts || settled != test.settled {
 			t.Errorf("%v of %+v: counts %v, settled %v", test.of, test.response, counts, settled)
 		}

@@ -22,12 +22,15 @@ func Limit(r *rule.Rule) string { return limitOf(r, "") }
 // the region is unavailable.
 func Rule(r *rule.Rule) []string {
 	what := " request"
-	if r.Cost.By.Name != "" || r.Cost.Default > 1 {
+	if r.Cost.By.Name != "" || r.Cost.Default > 1 || r.Cost.Actual.Stated() {
 		what = " unit"
 	}
 	all := []string{limitOf(r, what), match(&r.Match), modes[r.Mode]}
 	if !r.Limited() {
 		return all
+	}
+	if a := &r.Cost.Actual; a.Stated() {
+		all = append(all, "cost from the response: "+a.From.String()+" "+a.Name)
 	}
 	if block := r.Limits[0].Limit.Block; block > 0 {
 		all = append(all, "blocks a key that reaches the limit for "+rule.FormatPeriod(block))

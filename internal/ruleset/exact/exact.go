@@ -43,8 +43,10 @@ type Hit struct {
 	Key           string
 	// Place separates counters of the same key: for example the name of a region. Empty: all share one.
 	Place string
-	// Returned is true if the response does not count: what the request took goes back when it ends.
-	Returned bool
+	// Settles is true if the response settles what the request took: when it ends it has used so many units, and the others
+	// of Cost go back, or the excess is charged.
+	Settles bool
+	Used    int64
 	// Part is how many of so many units of the limit are available; nil: all.
 	Part func(units int64) int64
 
@@ -83,7 +85,7 @@ func New(set *rule.Set, most int) *Limiter {
 }
 
 // Decide decides a request, which is not earlier than any before, and notes in its hits what becomes of each; lasts is for how long it
-// holds its slots of concurrency limits, and its reservations. What goes back goes back when it ends. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
+// holds its slots of concurrency limits, and when its response settles. All rules grant it or none. denier is the hit that rejects it: if several would, the first, and
 // concurrency limits come last; -1: none. Rules in shadow are asked if none does.
 func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 	l.end(at)
@@ -96,10 +98,14 @@ func (l *Limiter) Decide(at, lasts limit.Micros, hits []Hit) (denier int) {
 	}
 	l.acquire(hits, true)
 	for i, a := range l.back {
+		h := &hits[l.granted[i]]
+		if !h.Settles { // it counts
+			h.Used = h.Cost
+		}
 		switch w := &a.Want; {
-		case a.Op == engine.Release, hits[l.granted[i]].Returned:
-		case a.Policy.Limit.Spec().Reserves:
-			w.Unused, w.Settled = 0, w.Unused
+		case a.Op == engine.Release:
+		case h.Settles, a.Policy.Limit.Spec().Reserves:
+			w.Unused, w.Overdrawn, w.Settled = max(0, h.Cost-h.Used), max(0, h.Used-h.Cost), min(h.Used, h.Cost)
 		default:
 			continue
 		}

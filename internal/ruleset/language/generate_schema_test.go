@@ -78,6 +78,7 @@ var ranges = map[string]check.Range{
 	"Share":             check.ShareRange,
 	"Success":           check.SuccessRange,
 	"Anchor":            check.AnchorRange,
+	"ActualCost":        {Low: 0, High: limit.MaxCount},
 	"Burst":             check.BurstRange,
 	"Cost":              check.CostRange,
 	"Count":             check.CountRange,

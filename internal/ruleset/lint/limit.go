@@ -24,6 +24,9 @@ func (l *linter) limit() {
 		}
 		l.limits(fieldOf(i), r.Limits[i].Limit)
 	}
+	if a := &r.Cost.Actual; a.From.Native() && a.Stated() {
+		l.warn("native-module-only", "cost.actual", "only the native module sees a %s of responses: with the WASM module each request costs its estimate; write header or metadata, or use the native module", a.From)
+	}
 	if r.OnFailure == lease.FailureAllow && r.Scope != rule.ScopePoP && l.aboutLogin() {
 		l.warn("login-fails-open", "on_failure", "allow admits every request while the region is unavailable, and this looks like a limit against guessing; write deny, or local")
 	}

@@ -22,7 +22,7 @@ type Warning struct {
 
 // Codes are all codes, in the order of docs/warnings.md.
 var Codes = []string{
-	"key-without-else", "client-header", "login-fails-open", "overdraft-above-limit", "exact-at-high-rate", "small-leased-limit",
+	"key-without-else", "client-header", "login-fails-open", "overdraft-above-limit", "exact-at-high-rate", "small-leased-limit", "native-module-only",
 	"critical-by-client", "never-matches", "always-exempt", "override-unreachable", "same-match-and-key", "over",
 }
 

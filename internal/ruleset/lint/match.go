@@ -137,6 +137,7 @@ func (l *linter) same(before []*rule.Rule) {
 	for _, other := range before {
 		name := rule.Written(other.Name)
 		if name == rule.Written(l.rule.Name) || other.Mode != l.rule.Mode || other.Scope != l.rule.Scope ||
+			other.Concurrent() != l.rule.Concurrent() ||
 			!reflect.DeepEqual(other.Match, l.rule.Match) || !reflect.DeepEqual(other.Key, l.rule.Key) {
 			continue
 		}

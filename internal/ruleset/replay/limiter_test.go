@@ -156,3 +156,33 @@ func TestCountByResponse(t *testing.T) {
 		t.Errorf("%+v, %v: want 4 that count", all, err)
 	}
 }
+
+// A request has cost what its line states when it ends. A line that does not say is unknown to the rule, and so is any line to a
+// rule by the body.
+func TestActualCost(t *testing.T) {
+	var l log
+	at := func(second int, fields string) {
+		l.add(time.Duration(second)*time.Second, "192.0.2.1", "/", fields)
+	}
+	used := func(units string) string {
+		return `,"status":200,"ms":500,"response_headers":{"X-Used":"` + units + `"},"metadata":{"ai:tokens":` + units + `}`
+	}
+	for i := range 5 {
+		at(i, used("10"))
+	}
+	at(5, used("40")) // 90 of 100
+	at(6, used("40")) // rejected: it reserves 30
+	at(7, `,"status":200`)
+	set := rules(t, `rules:
+  - { name: header, key: [client_ip], limit: 100/1h, algorithm: fixed_window, cost: { estimate: 30, actual: { header: x-used }, max: 50 } }
+  - { name: metadata, key: [client_ip], limit: 100/1h, algorithm: fixed_window, mode: shadow, cost: { estimate: 30, actual: { metadata: { namespace: ai, key: tokens } }, max: 50 } }
+  - { name: body, key: [client_ip], limit: 100/1h, cost: { estimate: 30, actual: { body: used }, max: 50 } }
+`)
+	got := run(t, l.String(), Config{Rules: set}).Rules
+	for i, missing := range []string{"[response header x-used]", "[metadata ai:tokens]", "[response body used]"} {
+		r := got[i]
+		if fmt.Sprint(r.Missing) != missing || i < 2 && (r.Unknown != 1 || r.Matched != 7) || i == 0 && r.Denied != 1 || i == 2 && r.Unknown != 8 {
+			t.Errorf("%+v, want missing %s", r, missing)
+		}
+	}
+}

@@ -54,7 +54,11 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 	err := r.each(log, func(e *entry) {
 		for i, h := range e.hits {
 			k := sampled{h.Rule, e.hashes[i]}
-			if h.Variant != 0 || own[k] || h.Returned || !peaks.has(k.hash) {
+			units := h.Cost
+			if h.Settles {
+				units = h.Used
+			}
+			if h.Variant != 0 || own[k] || units == 0 || !peaks.has(k.hash) {
 				continue
 			}
 			p := peaks.of[k]
@@ -62,7 +66,7 @@ func Suggest(log io.Reader, c Config, aim Aim) ([]Suggestion, error) {
 				p = new(peak)
 				peaks.put(k, p)
 			}
-			p.add(c.Rules.Limit(h.Rule, 0), e.at, e.lasts, h.Cost)
+			p.add(c.Rules.Limit(h.Rule, 0), e.at, e.lasts, units)
 		}
 	})
 	if err != nil {

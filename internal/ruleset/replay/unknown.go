@@ -65,6 +65,9 @@ func newDecider(c Config) decider {
 		if len(r.Count.GRPCStatus) > 0 {
 			d.rules[i].at = append(d.rules[i].at, grpcStatus)
 		}
+		if a := &r.Cost.Actual; a.Stated() {
+			d.rules[i].at = append(d.rules[i].at, accesslog.CostInput(a))
+		}
 	}
 	d.with, d.where = rule.NewSet(with, set.Regions(), set.Seed()), rule.NewSet(where, nil, 0)
 	for i := range d.rules {
@@ -93,12 +96,14 @@ func (d *decider) match(e *entry, l *accesslog.Line) {
 	d.with.Match(q, &d.found)
 	for _, h := range d.found.Hits {
 		r := d.set.Rule(h.Rule)
-		counts, _ := r.Count.Settle(l.Outcome())
-		returned := r.Count.ByResponse() && !counts
-		if r.Concurrent() || r.Count.ByResponse() {
+		hit := exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key), Settles: r.Settles()}
+		if hit.Settles {
+			hit.Used = r.Settle(l.Outcome(), h.Cost)
+		}
+		if r.Concurrent() || hit.Settles {
 			e.lasts = min(limit.Micros(l.Duration.Microseconds()), limit.Day)
 		}
-		e.hits = append(e.hits, exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key), Returned: returned})
+		e.hits = append(e.hits, hit)
 		e.hashes = append(e.hashes, hashOf(h.Rule, h.Key))
 	}
 	for _, i := range d.found.MissingKey {

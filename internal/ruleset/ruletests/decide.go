@@ -127,9 +127,8 @@ func (p *player) add(at *pop, h *rule.Hit, response *settle.Response) (closed bo
 		p.quotas = append(p.quotas, edge.Quota{Rule: r, Name: rulebook.Name(r, h.Variant), Policy: rulebook.Item(r, s), Limit: max(s.Count, s.Burst)})
 	}
 	hit, own := exact.Hit{Rule: h.Rule, Variant: h.Variant, Cost: h.Cost, Key: string(h.Key)}, at.region+"/"+at.name
-	if response != nil && r.Count.ByResponse() {
-		counts, _ := r.Count.Settle(*response)
-		hit.Returned = !counts
+	if hit.Settles = response != nil && r.Settles(); hit.Settles {
+		hit.Used = r.Settle(response, h.Cost)
 	}
 	alone, cutOff := r.Scope != rule.ScopePoP && p.down[at.region], r.Scope == rule.ScopeGlobal && p.cutOff[at.region]
 	p.failed[r] = alone || cutOff
@@ -227,8 +226,8 @@ func (p *player) state(h *exact.Hit, c *exact.Counted) (wait lease.Millis) {
 			q.Name += "/" + string(c.Own)
 		}
 	}
-	if q.Remaining, q.Reset = c.Grant.Remaining, c.Grant.Reset; h.Returned && c.Grant.Status == lease.OK {
-		q.Remaining += h.Cost
+	if q.Remaining, q.Reset = c.Grant.Remaining, c.Grant.Reset; h.Settles && c.Grant.Status == lease.OK && q.Rule.Cost.Actual.From == settle.FromHeader { // otherwise it is known after these headers
+		q.Remaining = max(0, min(q.Remaining+h.Cost-h.Used, q.Limit))
 	}
 	if c.Grant.Status == lease.Denied {
 		q.Remaining, q.Reset = 0, max(c.Grant.RetryAfter, 1)

@@ -21,7 +21,7 @@ var (
 	popFields      = []string{"region", "labels"}
 	requestFields  = []string{"method", "url", "headers", "client", "claims", "metadata", "san", "route"}
 	stepFields     = []string{"at", "pop", "request", "repeat", "lasts", "response", "expect", "fault"}
-	responseFields = []string{"status", "grpc_status"}
+	responseFields = []string{"status", "grpc_status", "cost"}
 	faultFields    = []string{"at", "fault"} // of a step that is one
 	expectFields   = []string{
 		"allowed", "denied", "key", "override", "remaining", "retry_after", "status", "headers", "shadow", "failed", "count",

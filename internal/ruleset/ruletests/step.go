@@ -62,11 +62,13 @@ func (t *testReader) step(v strict.Value, base request.Request) {
 	t.steps = append(t.steps, s)
 }
 
-const responseForms = "the status of the response, such as 401, or { status: 200, grpc_status: 16 }"
+const responseForms = "the status of the response, such as 401, or { status: 200, grpc_status: 16, cost: 1200 }"
 
 // readResponse reads the response of the upstream; nil: there is none.
 func readResponse(v strict.Value) *settle.Response {
-	r := &settle.Response{Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus}
+	stated := ""
+	r := &settle.Response{Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus, Ends: true}
+	r.Cost = func(*settle.Actual) (string, bool) { return stated, true }
 	status, grpc := v, v.Field("grpc_status")
 	switch {
 	case !v.Present():
@@ -83,6 +85,10 @@ func readResponse(v strict.Value) *settle.Response {
 	if grpc.Present() {
 		n, _ := grpc.Int(check.CountedGRPCStatusRange.Low, check.CountedGRPCStatusRange.High)
 		r.GRPCStatus = int(n)
+	}
+	if cost := v.Field("cost"); cost.Present() {
+		n, _ := cost.Int(0, limit.MaxCount)
+		stated = strconv.FormatInt(n, 10)
 	}
 	return r
 }

@@ -33,7 +33,7 @@ type Policy struct {
 	Concurrency bool // the algorithm
 	Local       bool // scope: pop
 	Exact       bool // by the region
-	Settles     bool // the response decides whether a request counts, see settle.Count
+	Settles     bool // the response decides whether a request counts, or what it costs, see rule.Rule.Settles
 
 	// These are completed by who decides with the policy.
 	Table   *table.Table
@@ -82,7 +82,7 @@ func (b *Rulebook) policy(set *rule.Set, i, variant int) Policy {
 	p.Shadow, p.Local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
 	p.Concurrency = l.Concurrent()
 	p.Exact = p.Terms.Consistency == lease.Exact && !p.Local
-	p.Settles = r.Count.ByResponse()
+	p.Settles = r.Settles()
 	salt := l.Shape() << 24
 	if p.Shadow {
 		salt |= 1

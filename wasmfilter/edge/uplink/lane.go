@@ -23,6 +23,7 @@ type Lane struct {
 	returns  []Report     // units to give back that are in no account any more
 	soon     bool         // some of returns were taken for requests that were rejected
 	findings []Report     // what the background scan found
+	later    lease.Millis // until then returns and findings wait for a call of others; 0: they do not
 	flying   int          // calls in flight
 	took     lease.Millis // about the longest of the last answers
 }
@@ -77,6 +78,23 @@ const (
 func (l *Lane) due(now lease.Millis, quiet bool) bool {
 	n := len(l.gathered)
 	return n > 0 && (quiet || l.urgent || n >= maxGathered || now >= l.since+gatherFor)
+}
+
+// settleFor is how long what responses have settled waits for another call: so it makes about one call a second.
+const settleFor lease.Millis = 1000
+
+// wait is until when something that a response has settled may wait: others may not wait so long.
+func (l *Lane) wait(now lease.Millis) lease.Millis {
+	if len(l.returns)+len(l.findings) == 0 {
+		return now + settleFor
+	}
+	return l.later
+}
+
+// reports reports whether returns and findings need a call of their own.
+func (l *Lane) reports(now lease.Millis) bool {
+	n := len(l.returns) + len(l.findings)
+	return n > 0 && now >= l.later || n >= maxWants/2
 }
 
 // late reports whether a request that waits for the ask has much less time left than the

@@ -77,7 +77,7 @@ func (u *Uplink) Flush(now lease.Millis) {
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *Uplink) Tick(now lease.Millis) {
 	for _, l := range u.lanes {
-		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
+		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && l.reports(now)) {
 			l.Probed(now, u.pop.Jitter())
 			u.send(now, l)
 		}
@@ -125,14 +125,45 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 		return
 	}
 	key.Text = append([]byte(nil), key.Text...)
-	u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
+	l := u.Lane(p)
+	l.later = 0
+	l.returns = queue(l.returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
+}
+
+// GiveBackLater is GiveBack for units that a response has left. Responses are many, and those of one key are one report.
+func (u *Uplink) GiveBackLater(now lease.Millis, p *rulebook.Policy, key table.Key, part holder.Part) {
+	if part.Units == 0 {
+		return
+	}
+	l := u.Lane(p)
+	for i := range l.returns {
+		if r := &l.returns[i]; r.Key.Hash == key.Hash && r.Want.Lease == part.Lease && r.Policy == p {
+			r.Want.Unused += part.Units
+			return
+		}
+	}
+	later := l.wait(now)
+	u.GiveBack(p, key, part)
+	l.later = later
+}
+
+// ReportLater is Report for the debt of a response; nothing for a want of zero.
+func (u *Uplink) ReportLater(now lease.Millis, r Report) {
+	if r.Want.Overdrawn > 0 {
+		later := u.Lane(r.Policy).wait(now)
+		r.Key.Text = append([]byte(nil), r.Key.Text...)
+		u.Report(r)
+		u.Lane(r.Policy).later = later
+	}
 }
 
 // Settle tells with the next call that reserved units count.
 func (u *Uplink) Settle(p *rulebook.Policy, key table.Key, part holder.Part) {
 	if part.Units > 0 {
 		key.Text = append([]byte(nil), key.Text...)
-		u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Settled: part.Units, Lease: part.Lease}})
+		l := u.Lane(p)
+		l.later = 0
+		l.returns = queue(l.returns, Report{p, key, lease.Want{Settled: part.Units, Lease: part.Lease}})
 	}
 }
 
@@ -148,6 +179,7 @@ func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part holder.Part)
 // Report sends what the background scan found with the next call.
 func (u *Uplink) Report(r Report) {
 	l := u.Lane(r.Policy)
+	l.later = 0
 	l.findings = queue(l.findings, r)
 }
 

@@ -1,5 +1,5 @@
 -- How much of what comes back may have been on lease.
-if now >= out + MINUTE then
+if now >= out + MEMORY then
   leased = 0
 end
 local back = 0

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// model plays an upstream that states what a request has used, x-used, where x-where says.
+type model struct{}
+
+func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	used, h := r.Header.Get("x-used"), w.Header()
+	usage := `{"usage":{"total_tokens":` + used + `}}`
+	switch r.Header.Get("x-where") {
+	case "header":
+		h["X-Tokens"] = strings.Split(used, " ")
+	case "trailer":
+		h.Set(http.TrailerPrefix+"x-tokens", used)
+		_, _ = w.Write([]byte("message"))
+		w.(http.Flusher).Flush()
+	case "metadata":
+		h.Set("x-meta", used)
+	case "json":
+		_, _ = w.Write([]byte(usage))
+	case "events":
+		h.Set("content-type", "text/event-stream")
+		for _, event := range []string{`{"usage":{"total_tokens":1}}`, `{"choices":[]}`, usage, `{"usage":null}`, "[DONE]"} {
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", event)
+			w.(http.Flusher).Flush()
+		}
+	case "gzip":
+		h.Set("content-encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = z.Write([]byte(usage))
+		_ = z.Close()
+	}
+}
+
+// TestActualCost: a request costs what its response states, in each place that the module sees, and otherwise what it has
+// reserved.
+func TestActualCost(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		if native || !envoy.Native() {
+			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
+				t.Parallel()
+				settlesCosts(t, native)
+			})
+		}
+	}
+}
+
+func settlesCosts(t *testing.T, native bool) {
+	type m = map[string]any
+	actual := map[string]string{
+		"header": "header: x-tokens", "trailer": "trailer: x-tokens", "metadata": "metadata: { namespace: ai, key: tokens }",
+		"json": "body: usage.total_tokens", "events": "body: usage.total_tokens", "gzip": "body: usage.total_tokens",
+	}
+	rules := "rules:\n"
+	for where, source := range actual {
+		rules += "  - { name: " + where + ", match: { path: /" + where + " }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
+			"on_failure: deny, cost: { estimate: 50, actual: { " + source + " }, max: 400 } }\n"
+	}
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules, Upstream: model{}, Bootstrap: func(b *envoy.Bootstrap) {
+		if native {
+			b.SetNative()
+		}
+		b.SetHTTP2("upstream")
+		b.AddFilter(m{"name": "meta", "typed_config": m{
+			"@type":          "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config",
+			"response_rules": []any{m{"header": "x-meta", "on_header_present": m{"metadata_namespace": "ai", "key": "tokens", "type": "NUMBER"}}},
+		}})
+	}})
+	awaitRules(t, s)
+	for where := range actual {
+		sees := native && where != "gzip" || where == "header" || where == "metadata"
+		left := 1000
+		for i, used := range []string{"10", "50", "300", "9999", "-3", "0"} {
+			expect(t, s.PoPs[i%2].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", used), 200, nil)
+			left -= map[string]int{"10": 10, "50": 50, "300": 300, "9999": 400, "-3": 50}[used]
+		}
+		// One more takes its estimate, and states what is left then, or, with a header, what is left when it is settled.
+		want := fmt.Sprint(";r=", left-50, ";")
+		if where == "header" {
+			want = fmt.Sprint(";r=", left, ";")
+		}
+		if !sees {
+			continue
+		}
+		proc.Eventually(t, 10*time.Second, where+" leaves "+want, func() bool {
+			r := s.PoPs[0].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", "0")
+			return strings.Contains(r.Header.Get("RateLimit"), want)
+		})
+	}
+	for where := range actual {
+		if native && where != "gzip" || where == "header" || where == "metadata" {
+			continue
+		}
+		r := s.PoPs[0].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", "0")
+		if got := r.Header.Get("RateLimit"); !strings.Contains(got, ";r=650;") {
+			t.Errorf("%s: %s, want the estimates of seven requests to be charged", where, got)
+		}
+	}
+	for used, want := range map[string]string{"10 20": map[bool]string{false: "990", true: "980"}[native], "20 10": "980"} { // WASM sees the first header
+		r := s.PoPs[0].Get("/header", "x-user", used, "x-where", "header", "x-used", used)
+		if got := r.Header.Get("RateLimit"); !strings.Contains(got, ";r="+want+";") {
+			t.Errorf("two headers, %s: %s", used, got)
+		}
+	}
+}

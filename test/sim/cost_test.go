@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/world"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+// tokens is a run in which streams of one key use tokens at all PoPs, of which there are four in a region.
+type tokens struct {
+	fields   string // of the rule, but for its cost
+	more     string // rules
+	regions  int
+	declares int64 // what requests reserve
+	loss     float64
+}
+
+// mostUsed is the most that a stream uses; on average it is half of that.
+const mostUsed = 200
+
+// TestCostOfResponses: what streams use that declare at most what they use never exceeds the limit, and without loss it is at
+// least 95 % of what one exact limiter admits with the same reservations. Settlement makes at most one call a second for each PoP.
+func TestCostOfResponses(t *testing.T) {
+	for _, s := range []tokens{
+		{"limit: 40000/10m, scope: pop, algorithm: fixed_window", "", 0, mostUsed, 0},
+		{"limit: 40000/10m", "", 1, mostUsed, 0},
+		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0},
+		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0},
+		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0.1},
+		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0.1},
+	} {
+		t.Run(fmt.Sprint(s.fields, " loss ", s.loss), func(t *testing.T) {
+			used, one, calls := s.play(t, true)
+			count := one.limit.Spec().Count
+			if part := float64(used) / float64(one.used); used > 2*count || s.loss == 0 && part < 0.95 {
+				t.Errorf("%d used of two limits of %d, %.1f %% of what one exact limiter admits", used, count, 100*part)
+			} else {
+				t.Logf("%d used of two limits of %d, %.1f %% of what one exact limiter admits", used, count, 100*part)
+			}
+			_, _, without := s.play(t, false)
+			seconds := int(2 * settleWindow / limit.Second)
+			if more := calls - without; more > s.pops()*seconds {
+				t.Errorf("%d calls, and %d without settlement", calls, without)
+			} else {
+				t.Logf("%d calls, and %d without settlement: %.2f more a second for each PoP", calls, without, float64(more)/float64(seconds*s.pops()))
+			}
+		})
+	}
+}
+
+// TestClientsThatDeclareLess: a client that declares one unit and uses more exceeds its limit by what its streams in flight use, at
+// most. A concurrency rule beside it bounds these.
+func TestClientsThatDeclareLess(t *testing.T) {
+	for _, fields := range []string{"limit: 5000/10m, algorithm: fixed_window", "limit: 5000/10m, consistency: exact", "limit: 5000/10m, scope: global"} {
+		s := tokens{fields, ", { name: streams, key: [], limit: 5, algorithm: concurrency, on_failure: deny }", 1, 1, 0}
+		used, one, _ := s.play(t, true)
+		count := one.limit.Spec().Count
+		if most := 2 * (count + 5*(mostUsed-1)); used <= 2*count || used > most {
+			t.Errorf("%s: %d used of two limits of %d, want more, and at most %d with five streams in flight", fields, used, count, most)
+		} else {
+			t.Logf("%s: %d used of two limits of %d", fields, used, count)
+		}
+	}
+}
+
+func (s tokens) pops() int { return max(1, 4*s.regions) }
+
+// play offers three times the limit in streams of up to 30 s, for two windows.
+func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, calls int) {
+	cost := fmt.Sprintf("{ estimate: { header: x-cost, max: %d }, actual: { header: x-used }, max: %d }", mostUsed, mostUsed)
+	if !settles {
+		cost = fmt.Sprintf("{ header: x-cost, max: %d }", mostUsed)
+	}
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: [{ name: tokens, key: [], on_failure: deny, cost: "+cost+", "+s.fields+" }"+s.more+"]\n")))(t)
+	of := set.Limit(0, 0)
+	for i := range set.Len() {
+		if set.Rule(i).Name == "tokens" {
+			of = set.Limit(i, 0)
+		}
+	}
+	every := settleWindow * mostUsed / limit.Micros(6*of.Spec().Count)
+	seen := new(observed)
+	c := world.Config{
+		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: seen,
+		Net: world.Net{Delay: limit.Millisecond / 2, LoseCall: s.loss, LoseReply: s.loss},
+	}
+	c.AggregatorNet = world.Net{Delay: 30 * limit.Millisecond, LoseCall: s.loss / 10, LoseReply: s.loss / 10}
+	for i := range s.pops() {
+		region := fmt.Sprint("r", i%max(1, s.regions))
+		if c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region}); i < s.regions && s.regions > 1 {
+			c.Regions = append(c.Regions, region)
+		}
+	}
+	one = &reserving{limit: of, states: map[int]limit.State{}}
+	fatal.If(t, world.Play(c, func(w *world.World) error {
+		for at := 5 * limit.Second; at < 2*settleWindow-limit.Minute; at += every {
+			if in := at % settleWindow; in < limit.Second || in > settleWindow-limit.Second {
+				continue // requests that wait across the end of a window
+			}
+			lasts, pop, units := limit.Micros(w.Rand.Int64N(int64(30*limit.Second)))+1, w.Rand.IntN(s.pops()), w.Rand.Int64N(mostUsed)+1
+			declared := min(s.declares, 2*units) // twice what it uses
+			w.After(at, func() {
+				w.PoPs[pop].Request(&world.Request{
+					Fill: func(in *rule.Inputs, q *rule.Request) {
+						q.Reset(in)
+						q.Add(in, "x-cost", strconv.FormatInt(declared, 10))
+					},
+					Lasts: lasts,
+					Response: settle.Response{Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus,
+						Cost: func(*settle.Actual) (string, bool) { return strconv.FormatInt(units, 10), true }},
+					Decided: func(r *world.Request) {
+						if r.Edge.Outcome == edge.Admit {
+							used += units
+						}
+					},
+				})
+				one.request(c.Start+at, 0, lasts, declared, units)
+			})
+		}
+		w.Run(2 * settleWindow)
+		return nil
+	}))
+	return used, one, seen.calls
+}
+
+// observed counts the calls of PoPs.
+type observed struct {
+	unobserved
+	calls int
+}
+
+func (o *observed) Passes(call *world.Call, stage world.Stage) {
+	if call.Flight != nil && stage == world.Made {
+		o.calls++
+	}
+}

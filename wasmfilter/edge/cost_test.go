@@ -1,0 +1,161 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
+)
+
+// tokensRule reserves what the client declares, and charges what the response states; more is the rest of the rule.
+func tokensRule(limit int, more string) string {
+	return fmt.Sprintf(`{"rules":[{"name":"tokens","key":[{"header":"x-user"}],"limit":"%d/1d","on_failure":"deny",
+		"cost":{"estimate":{"header":"x-cost","default":50,"max":80},"actual":{"header":"x-used"},"max":320}%s}]}`, limit, more)
+}
+
+// tiers are the ways in which a rule counts.
+var tiers = map[string]string{
+	"pop": `,"scope":"pop"`, "exact": `,"consistency":"exact"`, "leased": `,"consistency":"leased"`, "fixed": `,"algorithm":"fixed_window"`,
+	"bucket": `,"algorithm":"token_bucket"`, "global": `,"scope":"global"`,
+}
+
+// asks decides a request that declares a cost.
+func (w *world) asks(worker int, declared string) *Request {
+	r := new(Request)
+	w.sends(worker, r, ":path", "/", ":method", "GET", "x-user", "ann", "x-cost", declared)
+	w.settle()
+	return r
+}
+
+// costs ends a request with a response that states a cost.
+func (w *world) costs(worker int, r *Request, stated string) {
+	w.workers[worker].Settle(w.now, r, settle.Response{
+		Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus, Cost: func(*settle.Actual) (string, bool) { return stated, true },
+	})
+	w.ends(worker, r)
+}
+
+// TestActualCost: what a response states is what its request has cost, at most max, and whatever is no whole number leaves the
+// estimate, in each tier.
+func TestActualCost(t *testing.T) {
+	for tier, more := range tiers {
+		for stated, used := range map[string]int64{
+			"30": 30, "0": 0, "80": 80, "200": 200, "320": 320, "99999999999999999999999": 320, "20,30, 10": 30, " 30 ": 30,
+			"": 60, "-1": 60, "12.5": 60, "1e2": 60, "many": 60, "30,x": 60,
+		} {
+			w := newWorld(t, 1, tokensRule(5000, more))
+			r := w.asks(0, "60")
+			before := r.Governing(rule.AnyHeaders).Remaining
+			w.costs(0, r, stated)
+			w.costs(0, r, "1") // settled already
+			if got := r.Governing(rule.AnyHeaders).Remaining; got != before+60-used {
+				t.Errorf("%s, %q: %d remain, and %d before", tier, stated, got, before)
+			}
+			w.pass(1200)
+			w.settle()
+			w.pass(12_000) // what idles in leases comes back
+			w.settle()
+			if got := w.left(); got != 5000-used {
+				t.Errorf("%s, %q: %d left, want %d", tier, stated, got, 5000-used)
+			}
+		}
+	}
+}
+
+// left is what is left of the only rule and key.
+func (w *world) left() int64 {
+	r := w.asks(0, "1")
+	defer w.costs(0, r, "1")
+	return r.Governing(rule.AnyHeaders).Remaining + 1
+}
+
+// TestMaxStream: a stream that lasts longer gets nothing back, and pays what it has cost beyond the estimate.
+func TestMaxStream(t *testing.T) {
+	for tier, more := range tiers {
+		for lasts, cost := range map[lease.Millis][2]int64{600_000: {10, 10}, 600_001: {60, 10}, 700_000: {300, 300}} {
+			w := newWorld(t, 1, tokensRule(5000, more))
+			if tier == "bucket" {
+				continue // it is full again
+			}
+			r := w.asks(0, "60")
+			for range lasts / 5000 { // the key is not used meanwhile
+				w.pass(5000)
+				w.settle()
+			}
+			w.now += lasts % 5000
+			w.costs(0, r, fmt.Sprint(cost[1]))
+			w.pass(13_000)
+			w.settle()
+			if got := w.left(); got != 5000-cost[0] {
+				t.Errorf("%s, after %d ms: %d left, want %d", tier, lasts, got, 5000-cost[0])
+			}
+		}
+	}
+}
+
+// TestDebtOfResponses: what responses cost beyond their estimates is charged once, by any number of calls that are lost, and at
+// most one limit of it.
+func TestDebtOfResponses(t *testing.T) {
+	for tier, more := range tiers {
+		if tier == "pop" || tier == "bucket" {
+			continue
+		}
+		for _, applied := range []bool{false, true} {
+			w := newWorld(t, 2, tokensRule(5000, more))
+			for i := range 4 {
+				r := w.asks(i%2, "1")
+				w.costs(i%2, r, "101")
+			}
+			for range 3 {
+				w.pass(1200)
+				for len(w.calls) > 0 {
+					w.lose(0, applied)
+				}
+			}
+			for range 5 {
+				w.pass(5000)
+				w.settle()
+			}
+			if got := w.left(); got != 5000-404 {
+				t.Errorf("%s, applied %v: %d left", tier, applied, got)
+			}
+		}
+		w := newWorld(t, 1, tokensRule(320, more))
+		var streams []*Request
+		for range 20 {
+			streams = append(streams, w.asks(0, "1"))
+		}
+		for _, r := range streams {
+			w.costs(0, r, "320")
+		}
+		w.pass(3000)
+		w.settle()
+		if r := w.asks(0, "1"); r.Outcome != Deny {
+			t.Errorf("%s: admitted over its limit", tier)
+		}
+	}
+}
+
+// TestCountedCost: with count and cost.actual a response that does not count costs nothing, and another one what it states, which
+// may be known only when the stream ends.
+func TestCountedCost(t *testing.T) {
+	for tier, more := range tiers {
+		w := newWorld(t, 1, tokensRule(5000, more+`,"count":{"status":["2xx"]}`))
+		for i, status := range []int{200, 500, 201, 404} {
+			r := w.asks(0, "60")
+			w.workers[0].Settle(w.now, r, settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus})
+			if r.HasReservations() != (i%2 == 0) {
+				t.Errorf("%s: status %d leaves a reservation: %v", tier, status, r.HasReservations())
+			}
+			w.workers[0].Settle(w.now, r, settle.Response{Ends: true, Cost: func(*settle.Actual) (string, bool) { return "20", true }})
+			w.ends(0, r)
+		}
+		w.pass(13_000)
+		w.settle()
+		if got := w.left(); got != 4960 {
+			t.Errorf("%s: %d left, want 4960", tier, got)
+		}
+	}
+}
