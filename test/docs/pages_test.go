@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -113,8 +114,19 @@ func declarations(root, path string) ([]string, error) {
 func TestGuarantees(t *testing.T) {
 	root := proc.Root(t)
 	page := fatal.Get(os.ReadFile(filepath.Join(root, "docs/guarantees.md")))(t)
-	for _, name := range regexp.MustCompile("`(Test\\w+)` in `([a-z/0-9]+)`").FindAllStringSubmatch(string(page), -1) {
-		proc.HasTest(t, name[2], name[1])
+	_, tests, _ := strings.Cut(string(page), "\n## Tests\n")
+	named := regexp.MustCompile("`(Test\\w+)`(?: in `([a-z/0-9]+)`)?")
+	for line := range strings.Lines(tests) {
+		for column, cell := range strings.Split(line, " | ") {
+			dir := []string{"", "", "test/sim", "test/e2e"}[min(column, 3)]
+			for _, name := range slices.Backward(named.FindAllStringSubmatch(cell, -1)) {
+				in := cmp.Or(name[2], dir)
+				if column == 1 {
+					dir = in // several tests of one package
+				}
+				proc.HasTest(t, in, name[1])
+			}
+		}
 	}
 	for _, script := range regexp.MustCompile(`\b\d-[a-z]+-[a-z-]+\b`).FindAllString(string(page), -1) {
 		if _, err := os.Stat(filepath.Join(root, "test/regions/scripts/testdata", script+".yaml")); err != nil {
