@@ -3,8 +3,11 @@ package e2e
 import (
 	"compress/gzip"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,8 @@ type model struct{}
 
 func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	used, h := r.Header.Get("x-used"), w.Header()
+	lasts, _ := time.ParseDuration(r.Header.Get("x-lasts"))
+	time.Sleep(lasts)
 	usage := `{"usage":{"total_tokens":` + used + `}}`
 	switch r.Header.Get("x-where") {
 	case "header":
@@ -68,6 +73,8 @@ func settlesCosts(t *testing.T, native bool) {
 		rules += "  - { name: " + where + ", match: { path: /" + where + " }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
 			"on_failure: deny, cost: { estimate: 50, actual: { " + source + " }, max: 400 } }\n"
 	}
+	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
+		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: tokens } }, max: 200 } }\n"
 	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules, Upstream: model{}, Bootstrap: func(b *envoy.Bootstrap) {
 		if native {
 			b.SetNative()
@@ -113,5 +120,38 @@ func settlesCosts(t *testing.T, native bool) {
 		if got := r.Header.Get("RateLimit"); !strings.Contains(got, ";r="+want+";") {
 			t.Errorf("two headers, %s: %s", used, got)
 		}
+	}
+	usesBudget(t, s)
+}
+
+// usesBudget has 200 streams at a time at both PoPs, of up to a second, which declare twice what they use. They use the budget up, and
+// never more.
+func usesBudget(t *testing.T, s *stack.Stack) {
+	var used, rejected atomic.Int64
+	var all sync.WaitGroup
+	for client := range 200 {
+		all.Go(func() {
+			dice := rand.New(rand.NewPCG(uint64(client), 1))
+			for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+				units := 1 + dice.Int64N(100)
+				r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", "ann", "x-where", "metadata",
+					"x-used", fmt.Sprint(units), "x-max", fmt.Sprint(2*units), "x-lasts", fmt.Sprint(dice.IntN(1000), "ms"))
+				switch {
+				case err != nil:
+					t.Error(err)
+				case r.Status == 200:
+					used.Add(units)
+				default:
+					rejected.Add(1)
+					time.Sleep(200 * time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := used.Load(); n > 20_000 || n < 19_000 {
+		t.Errorf("%d of 20000 are used, and %d requests rejected", n, rejected.Load())
+	} else {
+		t.Logf("%d of 20000 are used, and %d requests rejected", n, rejected.Load())
 	}
 }

@@ -119,7 +119,7 @@ func source(v strict.Value) (a settle.Actual) {
 		}
 	}
 	if stated != 1 && v.Ok() {
-		v.Fail("has " + strconv.Itoa(stated) + " sources; write one: " + actualForms)
+		v.Fail("has " + strconv.Itoa(stated) + " sources; write one of header, trailer, metadata and body")
 	}
 	return a
 }

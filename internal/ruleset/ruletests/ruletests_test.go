@@ -39,6 +39,7 @@ func differs(t *testing.T, s *ruletests.Suite) string {
 
 const rules = `
 rules:
+  - { name: spend, match: { path: /spend }, key: [], limit: 100/1h, algorithm: fixed_window, cost: { estimate: 30, actual: { header: x-used }, max: 60 } }
   - { name: login, match: { method: [POST], path: [/login, /signin] }, key: [client_ip], limit: 2/1m, algorithm: fixed_window, consistency: exact,
       overrides: [{ name: gold, when: { header: { x-tier: gold } }, limit: 3/1m }, { name: office, key: [192.0.2.9], limit: 4/1m }] }
   - { name: api, match: { path: { prefix: /api } }, key: [{ header: x-user-id, else: client_ip }, method], limit: 10/1m, algorithm: token_bucket }
@@ -65,15 +66,17 @@ func TestOutcomes(t *testing.T) {
 	for steps, want := range map[string]string{
 		drained + "{ expect: denied }":  "",
 		drained + "{ expect: allowed }": "2: -allowed +denied by login, key 192.0.2.1",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                                                                                                  "2: -allowed +denied by full",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                                                                                          "",
-		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }":                                                                      "",
-		"{ request: GET /fail, repeat: 9x, response: 200, expect: { allowed: failures, remaining: 2 } }, { request: GET /fail, repeat: 2x, expect: { allowed: failures, remaining: 0 } }, { request: GET /fail, response: 200, expect: denied }":                   "",
-		"{ request: GET /lock, repeat: 2x, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 10m } }, { at: 9m, request: GET /lock, expect: { denied: locked, retry_after: 1m } }, { at: 10m, request: GET /lock, expect: allowed }": "",
-		"{ request: GET /lock, repeat: 2x, lasts: 10s, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 1s } }, { at: 10s, request: GET /lock, expect: { denied: locked, retry_after: 10m } }":                                      "",
-		"{ request: GET /fail, response: 503, repeat: 2x, expect: allowed }, { request: GET /fail, response: { grpc_status: 16 }, expect: denied }":                                                                                                                "",
-		"{ request: GET /fail, response: { grpc_status: 16 }, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }":                                                                                                                               "",
-		"{ request: GET /fail, response: 200, lasts: 10s, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }, { at: 9s, request: GET /fail, expect: denied }, { at: 10s, request: GET /fail, response: 200, repeat: 2x, expect: allowed }":      "",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                                                                                                                           "2: -allowed +denied by full",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                                                                                                                   "",
+		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }":                                                                                               "",
+		"{ request: GET /fail, repeat: 9x, response: 200, expect: { allowed: failures, remaining: 2 } }, { request: GET /fail, repeat: 2x, expect: { allowed: failures, remaining: 0 } }, { request: GET /fail, response: 200, expect: denied }":                                            "",
+		"{ request: GET /lock, repeat: 2x, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 10m } }, { at: 9m, request: GET /lock, expect: { denied: locked, retry_after: 1m } }, { at: 10m, request: GET /lock, expect: allowed }":                          "",
+		"{ request: GET /lock, repeat: 2x, lasts: 10s, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 1s } }, { at: 10s, request: GET /lock, expect: { denied: locked, retry_after: 10m } }":                                                               "",
+		"{ request: GET /spend, response: { cost: 10 }, expect: { allowed: spend, remaining: 90 } }, { request: GET /spend, response: { cost: 60 }, expect: { remaining: 30 } }, { request: GET /spend, response: 200, expect: { remaining: 0 } }, { request: GET /spend, expect: denied }": "",
+		"{ request: GET /spend, response: { cost: 10 }, lasts: 5s, repeat: 3x, expect: allowed }, { request: GET /spend, expect: denied }, { at: 5s, request: GET /spend, expect: allowed }":                                                                                                "",
+		"{ request: GET /fail, response: 503, repeat: 2x, expect: allowed }, { request: GET /fail, response: { grpc_status: 16 }, expect: denied }":                                                                                                                                         "",
+		"{ request: GET /fail, response: { grpc_status: 16 }, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }":                                                                                                                                                        "",
+		"{ request: GET /fail, response: 200, lasts: 10s, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }, { at: 9s, request: GET /fail, expect: denied }, { at: 10s, request: GET /fail, response: 200, repeat: 2x, expect: allowed }":                               "",
 		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
 		"{ expect: { allowed: login } }":                                    "",
 		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
