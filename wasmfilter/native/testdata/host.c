@@ -126,6 +126,8 @@ void CALLBACK(http_set_dynamic_metadata_string_batch)(void *filter, buffer space
 bool CALLBACK(http_get_metadata_string)(void *filter, int source, buffer space, buffer key, buffer *value) { return false; }
 bool CALLBACK(http_get_metadata_number)(void *filter, int source, buffer space, buffer key, double *value) { return false; }
 bool CALLBACK(http_get_metadata_bool)(void *filter, int source, buffer space, buffer key, bool *value) { return false; }
+size_t CALLBACK(http_get_body_chunks_size)(void *filter, int body) { return 0; }
+bool CALLBACK(http_get_body_chunks)(void *filter, int body, buffer *chunks) { return false; }
 size_t CALLBACK(http_get_metadata_keys_count)(void *filter, int source, buffer space) { return 0; }
 bool CALLBACK(http_get_metadata_keys)(void *filter, int source, buffer space, buffer *keys) { return false; }
 void *CALLBACK(http_get_active_span)(void *filter) { return NULL; }
