@@ -10,7 +10,7 @@ import (
 // The runs of a client that sends a few requests once.
 var (
 	fewRegions = []int{1, 3}
-	fewLimits  = []int64{5, 20, 50, 200, 1000}
+	fewLimits  = []int64{20, 50, 200, 1000}
 )
 
 // fewFigures are what the tables show of the runs.

@@ -11,7 +11,7 @@ import (
 )
 
 // listed are the delays of the table, in ms; the plot has all.
-var listed = []limit.Micros{1, 50, 100, 150}
+var listed = []limit.Micros{1, 100, 150}
 
 // table writes the sweep as Markdown: in each cell what was admitted of what one exact
 // limiter admits, and in the worst period of the limit, in percent.
