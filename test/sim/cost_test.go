@@ -21,6 +21,7 @@ type tokens struct {
 	regions  int
 	declares int64 // what requests reserve
 	loss     float64
+	faults   bool // PoPs restart, and links are cut
 }
 
 // mostUsed is the most that a stream uses; on average it is half of that.
@@ -30,14 +31,14 @@ const mostUsed = 200
 // least 95 % of what one exact limiter admits with the same reservations. Settlement makes at most one call a second for each PoP.
 func TestCostOfResponses(t *testing.T) {
 	for _, s := range []tokens{
-		{"limit: 40000/10m, scope: pop, algorithm: fixed_window", "", 0, mostUsed, 0},
-		{"limit: 40000/10m", "", 1, mostUsed, 0},
-		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0},
-		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0},
-		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0.1},
-		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0.1},
+		{"limit: 40000/10m, scope: pop, algorithm: fixed_window", "", 0, mostUsed, 0, false},
+		{"limit: 40000/10m", "", 1, mostUsed, 0, false},
+		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0, false},
+		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0, false},
+		{"limit: 400000/10m, algorithm: fixed_window", "", 1, mostUsed, 0.1, false},
+		{"limit: 400000/10m, scope: global", "", 3, mostUsed, 0.01, true},
 	} {
-		t.Run(fmt.Sprint(s.fields, " loss ", s.loss), func(t *testing.T) {
+		t.Run(fmt.Sprint(s.fields, " loss ", s.loss, " faults ", s.faults), func(t *testing.T) {
 			used, one, calls := s.play(t, true)
 			count := one.limit.Spec().Count
 			if part := float64(used) / float64(one.used); used > 2*count || s.loss == 0 && part < 0.95 {
@@ -60,7 +61,7 @@ func TestCostOfResponses(t *testing.T) {
 // most. A concurrency rule beside it bounds these.
 func TestClientsThatDeclareLess(t *testing.T) {
 	for _, fields := range []string{"limit: 5000/10m, algorithm: fixed_window", "limit: 5000/10m, consistency: exact", "limit: 5000/10m, scope: global"} {
-		s := tokens{fields, ", { name: streams, key: [], limit: 5, algorithm: concurrency, on_failure: deny }", 1, 1, 0}
+		s := tokens{fields, ", { name: streams, key: [], limit: 5, algorithm: concurrency, on_failure: deny }", 1, 1, 0, false}
 		used, one, _ := s.play(t, true)
 		count := one.limit.Spec().Count
 		if most := 2 * (count + 5*(mostUsed-1)); used <= 2*count || used > most {
@@ -101,6 +102,9 @@ func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, ca
 	}
 	one = &reserving{limit: of, states: map[int]limit.State{}}
 	fatal.If(t, world.Play(c, func(w *world.World) error {
+		if s.faults {
+			breakdowns(w)
+		}
 		for at := 5 * limit.Second; at < 2*settleWindow-limit.Minute; at += every {
 			if in := at % settleWindow; in < limit.Second || in > settleWindow-limit.Second {
 				continue // requests that wait across the end of a window
@@ -129,6 +133,17 @@ func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, ca
 		return nil
 	}))
 	return used, one, seen.calls
+}
+
+// breakdowns restarts a PoP each minute, and cuts a PoP and a replica of a region off for two minutes each.
+func breakdowns(w *world.World) {
+	for i := range limit.Micros(18) {
+		w.After((i+1)*limit.Minute, w.PoPs[int(i)%len(w.PoPs)].Restart)
+	}
+	for at, l := range map[limit.Micros]*world.Link{2 * limit.Minute: w.PoPs[0].Link, 5 * limit.Minute: w.Replicas[0].Link} {
+		w.After(at, func() { l.Cut, l.Deaf = true, true })
+		w.After(at+2*limit.Minute, func() { l.Cut, l.Deaf = false, false })
+	}
 }
 
 // observed counts the calls of PoPs.
