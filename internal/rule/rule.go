@@ -328,7 +328,7 @@ func (r *Rule) Settle(by *settle.Response, taken int64) int64 {
 	if counts, _ := r.Count.Settle(by); !counts {
 		return 0
 	}
-	used, _ := r.Cost.Actual.Settle(by, taken)
+	used, _, _ := r.Cost.Actual.Settle(by, taken)
 	return used
 }
 

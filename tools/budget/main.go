@@ -29,7 +29,7 @@ type budget struct {
 
 // budgets has each of these numbers once for the repository.
 var budgets = []budget{
-	{"lines of production code", 66970, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
+	{"lines of production code", 66978, 30000, func(t *tree) int { return t.sum(production, "") }, lighter},
 	{"  of these on the path of a lease", 13664, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
 	{"lines of test/world, the tiers in virtual time", 1617, 1616, func(t *tree) int { return t.sum(simulated, "") }, lighter},
 	{"lines of the dashboard, in TypeScript", 3510, 2500, func(t *tree) int { return t.page }, lighter},

@@ -43,13 +43,16 @@ func TestActualCost(t *testing.T) {
 	for tier, more := range tiers {
 		for stated, used := range map[string]int64{
 			"30": 30, "0": 0, "80": 80, "200": 200, "320": 320, "99999999999999999999999": 320, "20,30, 10": 30, " 30 ": 30,
-			"": 60, "-1": 60, "12.5": 60, "1e2": 60, "many": 60, "30,x": 60,
+			"": 60, "-1": 60, "12.5": 60, "1e2": 60, "many": 60, "30,x": 60, // as reserved
 		} {
 			w := newWorld(t, 1, tokensRule(5000, more))
 			r := w.asks(0, "60")
 			before := r.Governing(rule.AnyHeaders).Remaining
 			w.costs(0, r, stated)
 			w.costs(0, r, "1") // settled already
+			if missing := w.workers[0].rules.CountsOf("tokens").MissingCost; (missing == 1) != (used == 60) {
+				t.Errorf("%s, %q: %d costs missing", tier, stated, missing)
+			}
 			if got := r.Governing(rule.AnyHeaders).Remaining; got != before+60-used {
 				t.Errorf("%s, %q: %d remain, and %d before", tier, stated, got, before)
 			}

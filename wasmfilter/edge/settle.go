@@ -32,17 +32,20 @@ func (d *decider) settleHit(now lease.Millis, r *Request, h *hit, by *settle.Res
 	if h.settles == settlesNothing {
 		return
 	}
-	rule, used := h.policy.Rule, int64(0)
+	rule, used, missing := h.policy.Rule, int64(0), false
 	counts, settled := h.settles == settlesCost, true
 	if !counts {
 		counts, settled = rule.Count.Settle(by)
 	}
 	if counts {
 		h.settles = settlesCost
-		used, settled = rule.Cost.Actual.Settle(by, h.cost)
+		used, settled, missing = rule.Cost.Actual.Settle(by, h.cost)
 	}
 	if !settled {
 		return
+	}
+	if missing {
+		d.rules.CountsOf(rule.Name).MissingCost++
 	}
 	if most := rule.Cost.Actual.MaxStream; most > 0 && now-r.arrived > lease.Millis(most/limit.Millisecond) {
 		used = max(used, h.cost)

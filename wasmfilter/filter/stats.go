@@ -25,6 +25,7 @@ import (
 //	                                           below critical that it rejects for that
 //	weir.waits.rule.R                          requests that waited for the region
 //	weir.missing_keys.rule.R                   requests without a part of the rule's key
+//	weir.missing_costs.rule.R                  requests whose response stated no cost that can be read
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,
 //	                                           timeout, error, malformed, version
 //	weir.before_rules                          requests decided by before_rules
@@ -76,6 +77,7 @@ var (
 		"weir.decisions.rule.decision", "weir.decisions.rule.decision.reason",
 		"weir.decisions.rule.override.decision", "weir.decisions.rule.override.decision.reason",
 		"weir.waits.rule", "weir.waits.rule.override", "weir.missing_keys.rule", "weir.missing_keys.rule.override",
+		"weir.missing_costs.rule", "weir.missing_costs.rule.override",
 		"weir.calls.reason", "weir.before_rules", "weir.table_evicted", "weir.table_full", "weir.table_corrupt",
 		"weir.units_unreported", "weir.panics", "weir.vm_replaced",
 	}
@@ -150,6 +152,7 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 		}
 		s.rest(h, "weir.waits.rule."+name, c.Waited, &c.Shown.Waited)
 		s.rest(h, "weir.missing_keys.rule."+name, c.MissingKey, &c.Shown.MissingKey)
+		s.rest(h, "weir.missing_costs.rule."+name, c.MissingCost, &c.Shown.MissingCost)
 	})
 	for i := range w.Ended {
 		s.count(h, "weir.calls.reason."+callNames[i], &w.Ended[i])

@@ -44,19 +44,19 @@ func (c *Count) Settle(r *Response) (counts, settled bool) {
 }
 
 // Settle returns what a request has cost that took so many units. It is not settled while the response may state that. A
-// response that states nothing, or no whole number, leaves it at the units taken.
-func (a *Actual) Settle(r *Response, taken int64) (units int64, settled bool) {
+// response that states nothing, or no whole number, leaves it at the units taken: then missing is true.
+func (a *Actual) Settle(r *Response, taken int64) (units int64, settled, missing bool) {
 	if !a.Stated() {
-		return taken, true
+		return taken, true, false
 	}
 	if r.Cost == nil {
-		return taken, r.Ends
+		return taken, r.Ends, r.Ends
 	}
 	text, known := r.Cost(a)
 	if units, ok := a.Units(text); known && ok {
-		return units, true
+		return units, true, false
 	}
-	return taken, known || r.Ends
+	return taken, known || r.Ends, known || r.Ends
 }
 
 // Classes are the words for classes of statuses, by their numbers in [Count].

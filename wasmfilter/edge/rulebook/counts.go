@@ -73,6 +73,8 @@ type Counts struct {
 	Decided    [Decisions]uint64
 	Waited     uint64 // those that waited for this rule
 	MissingKey uint64 // those that matched but for a part of their key
+	// MissingCost is those whose response stated no cost that can be read: they have cost what they reserved.
+	MissingCost uint64
 }
 
 // lately is a number of requests, and how fast it rose.
