@@ -72,18 +72,17 @@ func (b *body) take(chunk []byte) {
 		if !ends {
 			break
 		}
-		if len(b.kept) > 0 || b.long {
-			b.keep(line)
-			line = b.kept
-		}
-		b.line(line)
+		b.keep(line)
+		b.line()
 		chunk = rest
 	}
 	b.keep(chunk)
 }
 
 func (b *body) keep(more []byte) {
-	if b.long = b.long || len(b.kept)+len(more) > mostKept; !b.long {
+	if b.long = b.long || len(b.kept)+len(more) > mostKept; b.long {
+		b.kept = nil
+	} else {
 		b.kept = append(b.kept, more...)
 	}
 }
@@ -91,21 +90,22 @@ func (b *body) keep(more []byte) {
 // end reads what is kept.
 func (b *body) end() {
 	if b.events {
-		b.line(b.kept)
+		b.line()
 	} else {
 		b.json(b.kept)
 	}
 }
 
-// line reads a line of an event stream.
-func (b *body) line(line []byte) {
-	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+// line reads the line of an event stream that is kept.
+func (b *body) line() {
+	if data, ok := bytes.CutPrefix(b.kept, []byte("data:")); ok {
 		b.json(data)
 	}
 	b.kept, b.long = b.kept[:0], false
 }
 
-// json reads the numbers of a JSON document that has any.
+// json reads the numbers of a JSON document that has any. gjson needs a stack as deep as the document: a longer one could end
+// the process.
 func (b *body) json(text []byte) {
 	if b.long {
 		return

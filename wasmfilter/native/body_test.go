@@ -22,6 +22,8 @@ func TestBody(t *testing.T) {
 		"data:{\"usage\":{\"total_tokens\":12}}":                                                                   "12",
 		"event: x\ndata: {\"usage\":{\"total_tokens\":12}}\n\ndata: " + long + "\n\ndata: {}\n\n":                  "12",
 		"data: {\"a\":\"" + long + "\",\"usage\":{\"total_tokens\":3}}\ndata: {\"usage\":{\"total_tokens\":12}}\n": "12",
+		"data: {\"a\":\"" + long + "\",\"usage\":{\"total_tokens\":3}}\n":                                          "",
+		"data: " + strings.Repeat("[", mostKept-10) + "total_tokens\n":                                             "",
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
 			b := body{paths: []string{"usage.total_tokens"}, found: map[string]string{}, events: !strings.HasPrefix(text, "{")}
