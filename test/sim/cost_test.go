@@ -140,10 +140,14 @@ func breakdowns(w *world.World) {
 	for i := range limit.Micros(18) {
 		w.After((i+1)*limit.Minute, w.PoPs[int(i)%len(w.PoPs)].Restart)
 	}
-	for at, l := range map[limit.Micros]*world.Link{2 * limit.Minute: w.PoPs[0].Link, 5 * limit.Minute: w.Replicas[0].Link} {
-		w.After(at, func() { l.Cut, l.Deaf = true, true })
-		w.After(at+2*limit.Minute, func() { l.Cut, l.Deaf = false, false })
-	}
+	isolate(w, 2*limit.Minute, w.PoPs[0].Link)
+	isolate(w, 5*limit.Minute, w.Replicas[0].Link)
+}
+
+// isolate cuts a link for two minutes.
+func isolate(w *world.World, at limit.Micros, l *world.Link) {
+	w.After(at, func() { l.Cut, l.Deaf = true, true })
+	w.After(at+2*limit.Minute, func() { l.Cut, l.Deaf = false, false })
 }
 
 // observed counts the calls of PoPs.

@@ -35,7 +35,8 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// TestLossesBlockNobody: a client of which no request fails is never blocked, whatever is lost.
+// TestLossesBlockNobody: a client of which no request fails is never blocked, whatever is lost, and whatever on_failure admits
+// while a PoP or a region is cut off.
 func TestLossesBlockNobody(t *testing.T) {
 	for _, fields := range []string{`limit: 5/1m`, `limit: 5/1m, algorithm: token_bucket`, `limit: 5/1m, scope: global`} {
 		t.Run(fields, func(t *testing.T) { lockOut(t, fields, 0.1) })
@@ -45,7 +46,7 @@ func TestLossesBlockNobody(t *testing.T) {
 // lockOut plays an attacker and a client. With losses blocks may begin late, and a PoP may not hear of them.
 func lockOut(t *testing.T, fields string, loss float64) {
 	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(
-		"rules: [{ name: failures, key: [{ header: x-user }], on_failure: deny, count: { status: [401] }, on_limit: { block: 10m }, "+fields+" }]\n")))(t)
+		"rules: [{ name: failures, key: [{ header: x-user }], count: { status: [401] }, on_limit: { block: 10m }, "+fields+" }]\n")))(t)
 	c := world.Config{
 		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: unobserved{},
 		Net:           world.Net{Delay: limit.Millisecond / 2, LoseCall: loss, LoseReply: loss},
@@ -69,6 +70,9 @@ func lockOut(t *testing.T, fields string, loss float64) {
 	blocked := map[int]limit.Micros{} // since when, by counter
 	ended := 0
 	fatal.If(t, world.Play(c, func(w *world.World) error {
+		if loss > 0 {
+			isolateEach(w)
+		}
 		request := func(user string, at limit.Micros, pop, status int, lasts limit.Micros, decided func(*world.Request)) {
 			w.After(at, func() {
 				w.PoPs[pop].Request(&world.Request{
@@ -114,5 +118,17 @@ func lockOut(t *testing.T, fields string, loss float64) {
 	}))
 	if loss == 0 && ended < counters {
 		t.Errorf("%d blocks ended, want %d", ended, counters)
+	}
+}
+
+// isolateEach cuts each PoP, and then a replica of a region, off for two minutes.
+func isolateEach(w *world.World) {
+	at := 2 * limit.Minute
+	for _, p := range w.PoPs {
+		isolate(w, at, p.Link)
+		at += limit.Minute
+	}
+	if len(w.Replicas) > 0 {
+		isolate(w, at, w.Replicas[0].Link)
 	}
 }

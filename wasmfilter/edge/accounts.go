@@ -126,8 +126,9 @@ func (a *accounts) settle(now lease.Millis, h *hit) {
 	if counted := h.taken.Parts[0]; p.Limit.Spec().Reserves { // only a limit that blocks needs to know
 		counted.Units -= unused.Parts[0].Units
 		a.uplink.Settle(p, h.key, counted)
+		excess += h.taken.Unowed - unused.Unowed // of on_failure
 	}
-	if h.used == h.cost {
+	if h.used == h.cost && excess == 0 {
 		return
 	}
 	var back [2]holder.Part

@@ -39,7 +39,11 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) holder.Verd
 	}
 	var did lease.Failed
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
+		owed := e.Overdrawn
 		did = e.Fail(&p.Terms, now, f, h.cost)
+		if did.Admitted && p.Terms.Reserves { // a debt that is reported does not come back: the response makes it, see accounts.settle
+			e.Overdrawn, did.Unowed = owed, h.cost
+		}
 		return did.Admitted
 	})
 	verdict := h.failed(now, &did)

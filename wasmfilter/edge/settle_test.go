@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -111,6 +112,41 @@ func TestBlocked(t *testing.T) {
 				t.Errorf("after the block: outcome %d", r.Outcome)
 			}
 		})
+	}
+}
+
+// TestBlockAfterAnOutage: what on_failure admits counts when its response does, although the region is back before that.
+func TestBlockAfterAnOutage(t *testing.T) {
+	for _, by := range []string{"allow", "local"} {
+		for status, want := range map[int]Outcome{200: Admit, 401: Deny} {
+			rules := failuresRule(5, `,"on_limit":{"block":"3h"},"consistency":"exact"`)
+			w := newWorld(t, 1, strings.Replace(rules, "deny", by, 1))
+			var streams []*Request
+			for range 5 {
+				streams = append(streams, w.request(0, "/", "ann"))
+				for len(w.calls) > 0 {
+					w.lose(0, false)
+				}
+			}
+			if n := admittedOf(streams); n != 5 {
+				t.Fatalf("%s: %d are admitted, want 5", by, n)
+			}
+			lasts := func() {
+				for range 20 { // the table is looked through in 10 s
+					w.pass(1000)
+					w.settle()
+				}
+			}
+			lasts()
+			for _, r := range streams {
+				w.responds(0, r, status)
+			}
+			lasts()
+			r := w.request(0, "/", "ann")
+			if w.settle(); r.Outcome != want || r.Blocked != (want == Deny) {
+				t.Errorf("%s, after five responses with %d: outcome %d, blocked %v", by, status, r.Outcome, r.Blocked)
+			}
+		}
 	}
 }
 
