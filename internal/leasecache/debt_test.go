@@ -80,6 +80,22 @@ func TestWhatIsRejectedFromMemoryIsChargedWithItsCost(t *testing.T) {
 	}
 }
 
+// What was rejected from memory and is charged counts for a request that brings a larger limit at once.
+func TestBroughtLimitCountsWhatIsRejectedFromMemory(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour, ChargeRejected: true}, lease.Leased)
+		a := &client{t: t, store: s.caches[0], policy: p}
+		for _, units := range []int64{100, 1, 7, 5} {
+			single(a, units)
+			synctest.Wait()
+		}
+		by := bringing(t, p, 200)
+		if g := a.acquire(a.ask(by, 0, 1, 1))[0]; g.Granted != 1 || g.Remaining != 200-113-1 {
+			t.Errorf("with 113 charged: %+v", g)
+		}
+	})
+}
+
 // believing fails its test when it gets a give-back that no store takes.
 type believing struct {
 	*memory.Store

@@ -29,7 +29,7 @@ func (a *State) Begin(t *lease.Terms, now lease.Millis, need, waiting int64, beh
 
 // Sends records that w is under way.
 func (a *State) Sends(t *lease.Terms, now lease.Millis, w lease.Want) lease.Want {
-	w.Denied = a.takeDenied(t, now)
+	w.Denied = a.TakeDenied(t, now)
 	a.Back.claim(t, now)
 	a.Asked, a.Asking = now, true
 	a.Spent = 0
@@ -118,7 +118,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 		return lease.Want{}, false
 	}
 	w := a.reported(t, now, false)
-	w.Denied = a.takeDenied(t, now)
+	w.Denied = a.TakeDenied(t, now)
 	some := w.Unused > 0 || w.Overdrawn > 0 || w.Denied > 0 && t.ChargesRejected
 	if some {
 		a.Back.claim(t, now)

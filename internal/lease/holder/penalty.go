@@ -47,9 +47,9 @@ func (a *State) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease
 	}
 }
 
-// takeDenied takes out the rejected units that a want reports. If they are charged, those of a window that is over are
+// TakeDenied takes out the rejected units that a want reports. If they are charged, those of a window that is over are
 // dropped, because they would be charged to the next window.
-func (a *State) takeDenied(t *lease.Terms, now lease.Millis) (units int64) {
+func (a *State) TakeDenied(t *lease.Terms, now lease.Millis) (units int64) {
 	if units = a.Denied; t.ChargesRejected && !a.owesPenalty(t, now) {
 		units = 0
 	}
