@@ -115,9 +115,11 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestBlockAfterAnOutage: what on_failure admits counts when its response does, although the region is back before that.
+// TestBlockAfterAnOutage: what on_failure admits counts when its response does, although the region is back before that. What
+// the region has charged besides, and whose answers were lost, blocks nobody.
 func TestBlockAfterAnOutage(t *testing.T) {
-	for _, by := range []string{"allow", "local"} {
+	for _, by := range []string{"allow", "local", "allow, answers lost"} {
+		by, _, charged := strings.Cut(by, ",")
 		for status, want := range map[int]Outcome{200: Admit, 401: Deny} {
 			rules := failuresRule(5, `,"on_limit":{"block":"3h"},"consistency":"exact"`)
 			w := newWorld(t, 1, strings.Replace(rules, "deny", by, 1))
@@ -125,7 +127,7 @@ func TestBlockAfterAnOutage(t *testing.T) {
 			for range 5 {
 				streams = append(streams, w.request(0, "/", "ann"))
 				for len(w.calls) > 0 {
-					w.lose(0, false)
+					w.lose(0, charged)
 				}
 			}
 			if n := admittedOf(streams); n != 5 {
@@ -143,8 +145,8 @@ func TestBlockAfterAnOutage(t *testing.T) {
 			}
 			lasts()
 			r := w.request(0, "/", "ann")
-			if w.settle(); r.Outcome != want || r.Blocked != (want == Deny) {
-				t.Errorf("%s, after five responses with %d: outcome %d, blocked %v", by, status, r.Outcome, r.Blocked)
+			if w.settle(); !charged && r.Outcome != want || r.Blocked != (want == Deny && !charged) {
+				t.Errorf("%s, charged %v, after five responses with %d: outcome %d, blocked %v", by, charged, status, r.Outcome, r.Blocked)
 			}
 		}
 	}
