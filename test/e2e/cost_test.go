@@ -35,6 +35,11 @@ func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("x-meta", used)
 	case "json":
 		_, _ = w.Write([]byte(usage))
+	case "uncounted":
+		h.Set("content-type", "application/grpc")
+		h.Set(http.TrailerPrefix+"grpc-status", "0")
+		_, _ = w.Write(make([]byte, 60<<10))
+		w.(http.Flusher).Flush()
 	case "events":
 		h.Set("content-type", "text/event-stream")
 		for _, event := range []string{`{"usage":{"total_tokens":1}}`, `{"choices":[]}`, usage, `{"usage":null}`, "[DONE]"} {
@@ -73,6 +78,8 @@ func settlesCosts(t *testing.T, native bool) {
 		rules += "  - { name: " + where + ", match: { path: /" + where + " }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
 			"on_failure: deny, cost: { estimate: 50, actual: { " + source + " }, max: 400 } }\n"
 	}
+	rules += "  - { name: uncounted, match: { path: /uncounted }, key: [], limit: 1000/1d, scope: pop, count: { grpc_status: [16] }, " +
+		"cost: { estimate: 1, actual: { body: usage.total_tokens }, max: 400 } }\n"
 	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
 		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: tokens } }, max: 200 } }\n"
 	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules, Upstream: model{}, Bootstrap: func(b *envoy.Bootstrap) {
@@ -121,7 +128,23 @@ func settlesCosts(t *testing.T, native bool) {
 			t.Errorf("two headers, %s: %s", used, got)
 		}
 	}
+	keepsNoBodies(t, s)
 	usesBudget(t, s)
+}
+
+// keepsNoBodies has responses settled by their trailers whose bodies were read for their cost.
+func keepsNoBodies(t *testing.T, s *stack.Stack) {
+	get := func() {
+		expect(t, s.PoPs[0].Get("/uncounted", "x-where", "uncounted"), 200, nil)
+	}
+	get()
+	before := s.PoPs[0].Memory()
+	for range 2000 {
+		get()
+	}
+	if grown := s.PoPs[0].Memory() - before; grown > 60<<20 {
+		t.Errorf("the PoP has grown by %d MB after bodies of 120 MB", grown>>20)
+	}
 }
 
 // usesBudget has 200 streams at a time at both PoPs, of up to a second, which declare twice what they use. They use the budget up, and

@@ -113,7 +113,9 @@ func (w *worker) end() {
 	defer w.mu.Unlock()
 	s := w.current
 	w.current, w.headers = nil, nil
-	s.kept = C.bool(w.vm.Keeps(uint32(s.id)))
+	if s.kept = C.bool(w.vm.Keeps(uint32(s.id))); !s.kept {
+		w.forget(s)
+	}
 	if n := C.uint32_t(len(w.tasks)); n <= s.room || C.weir_grow(s, n) {
 		s.size = n
 		copy(unsafe.Slice((*byte)(unsafe.Pointer(s.tasks)), len(w.tasks)), w.tasks)
@@ -182,7 +184,13 @@ func weirDestroyed(number C.uint32_t, s *C.stream) {
 	defer func() { w.current = nil }()
 	delete(w.waiting, uint32(s.id))
 	w.vm.Deleted(uint32(s.id))
+	w.forget(s)
+}
+
+// forget drops the body of a stream of which the VM needs no number any more.
+func (w *worker) forget(s *C.stream) {
 	delete(w.bodies, uint32(s.id))
+	s.reads = false
 }
 
 // The rest is the host of the VM. The mutex is held.
