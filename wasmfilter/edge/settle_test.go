@@ -8,9 +8,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // failuresRule counts failed responses; more is the rest of the rule.
@@ -291,6 +293,30 @@ func TestSettleByOtherRules(t *testing.T) {
 		if spent := w.charged("failures"); spent != 250 {
 			t.Errorf("%s: %d are charged, want the 250 that failed", name, spent)
 		}
+	}
+}
+
+// TestBlocksOfAKeyWithLeases: a rule that becomes one of scope: pop drops what entries have from before, beside which a lockout has no
+// room.
+func TestBlocksOfAKeyWithLeases(t *testing.T) {
+	before, after := failuresRule(1000, `,"consistency":"leased"`), failuresRule(5, `,"scope":"pop","on_limit":{"block":"3h"}`)
+	w := newWorld(t, 1, before)
+	user := strings.Repeat("a", rule.MaxKey)
+	w.admit(0, "/", user)
+	p := &w.workers[0].rules.InForce.ByRule[0][0]
+	w.workers[0].accounts.change(w.now, p, p.Key(w.workers[0].pop.Seed, []byte(user)), func(e *table.Entry) {
+		lot := holder.Lease{Units: 5, From: w.now + 50_000, Expiry: w.now + 90_000, Lease: 7}
+		e.Leases = [2]holder.Lease{lot, lot}
+		e.Phase, e.Ends, e.Least, e.Denied, e.Overdrawn = holder.PhaseDenied, w.now+50_000, 900, 3, 4
+	})
+	w.region.use(mustRules(t, after).Dated(2))
+	w.pass(6000)
+	w.settle()
+	for range 5 {
+		w.responds(0, w.request(0, "/", user), 401)
+	}
+	if r := w.request(0, "/", user); r.Outcome != Deny || !r.Blocked {
+		t.Errorf("after five failures: outcome %d, blocked %v", r.Outcome, r.Blocked)
 	}
 }
 
