@@ -228,10 +228,9 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) holder.Verdict {
 // charge decides a hit of scope: pop by the counter that is open, and writes it. A denial
 // that costs nothing is not written, but kept in the cache until it is over.
 func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (holder.Verdict, table.Outcome) {
+	e.State = holder.State{} // is of a time when the rule had another scope, and takes the room of the lockout
 	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
 	var did limit.Decision
-	e.State = holder.State{} // is of a time when the rule had another scope, and takes the room of the lockout
-
 	if shared { // a block would be one of all keys that share the counter
 		did = h.policy.Limit.Decide(&e.Counter, d.pop.TimeOfDay(now), ask)
 	} else {
