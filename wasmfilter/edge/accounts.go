@@ -3,6 +3,7 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -45,6 +46,9 @@ func (a *accounts) open(p *rulebook.Policy, key table.Key) *table.Entry {
 		return e
 	}
 	e := p.Table.Open(key)
+	if e.Counter.At != 0 { // of a time when the rule had scope: pop
+		e.Counter, e.Lockout = limit.State{}, limit.Lockout{}
+	}
 	if e.Asked < a.rules.Since {
 		e.VoidDenials()
 	}

@@ -296,27 +296,36 @@ func TestSettleByOtherRules(t *testing.T) {
 	}
 }
 
-// TestBlocksOfAKeyWithLeases: a rule that becomes one of scope: pop drops what entries have from before, beside which a lockout has no
-// room.
+// TestBlocksOfAKeyWithLeases: a rule that gets or loses scope: pop drops what entries have from before. There is no room for leases
+// beside a lockout.
 func TestBlocksOfAKeyWithLeases(t *testing.T) {
 	before, after := failuresRule(1000, `,"consistency":"leased"`), failuresRule(5, `,"scope":"pop","on_limit":{"block":"3h"}`)
 	w := newWorld(t, 1, before)
 	user := strings.Repeat("a", rule.MaxKey)
-	w.admit(0, "/", user)
-	p := &w.workers[0].rules.InForce.ByRule[0][0]
-	w.workers[0].accounts.change(w.now, p, p.Key(w.workers[0].pop.Seed, []byte(user)), func(e *table.Entry) {
-		lot := holder.Lease{Units: 5, From: w.now + 50_000, Expiry: w.now + 90_000, Lease: 7}
-		e.Leases = [2]holder.Lease{lot, lot}
-		e.Phase, e.Ends, e.Least, e.Denied, e.Overdrawn = holder.PhaseDenied, w.now+50_000, 900, 3, 4
-	})
-	w.region.use(mustRules(t, after).Dated(2))
-	w.pass(6000)
-	w.settle()
-	for range 5 {
-		w.responds(0, w.request(0, "/", user), 401)
-	}
-	if r := w.request(0, "/", user); r.Outcome != Deny || !r.Blocked {
-		t.Errorf("after five failures: outcome %d, blocked %v", r.Outcome, r.Blocked)
+	for round := range uint64(2) {
+		w.admit(0, "/", user)
+		p := &w.workers[0].rules.InForce.ByRule[0][0]
+		key := p.Key(w.workers[0].pop.Seed, []byte(user))
+		lots := [2]holder.Lease{{Units: 5, From: w.now + 50_000, Expiry: w.now + 90_000, Lease: 7}, {Units: 6, Expiry: w.now + 90_000, Lease: 8}}
+		w.workers[0].accounts.change(w.now, p, key, func(e *table.Entry) {
+			e.Leases = lots
+			e.Phase, e.Ends, e.Least, e.Denied, e.Overdrawn = holder.PhaseDenied, w.now+50_000, 900, 3, 4
+		})
+		if e := w.workers[0].accounts.open(p, key); e.Leases != lots {
+			t.Errorf("round %d: the entry has %+v", round, e.Leases)
+		}
+		w.region.use(mustRules(t, after).Dated(2*round + 2))
+		w.pass(6000)
+		w.settle()
+		for range 5 {
+			w.responds(0, w.request(0, "/", user), 401)
+		}
+		if r := w.request(0, "/", user); r.Outcome != Deny || !r.Blocked {
+			t.Errorf("round %d: after five failures: outcome %d, blocked %v", round, r.Outcome, r.Blocked)
+		}
+		w.region.use(mustRules(t, before).Dated(2*round + 3))
+		w.pass(6000)
+		w.settle()
 	}
 }
 
