@@ -126,6 +126,7 @@ func (weir caller) notInForce(t *testing.T, addr, rules string) {
 	}
 	fatal.If(t, err)
 	weir(1, "rules apply "+rules+" --reason old", " is in Consul", "not in force in weir-regional-eu-old, which has revision 1")
+	fatal.If(t, client.Agent().ServiceDeregister("weir-regional-eu-old"))
 }
 
 // Through the admin API rules are applied in the same way, and overrides and candidates, too.

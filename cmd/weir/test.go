@@ -70,8 +70,11 @@ func (c *testCmd) Run(stdout io.Writer) error {
 			failed++
 		}
 	}
+	if len(all) == 0 && c.Only != "" {
+		return fmt.Errorf("weir rules test: %s: no test has %q in its name", names, c.Only)
+	}
 	if len(all) == 0 {
-		return fmt.Errorf("weir rules test: %s: no test to run; write one below tests: (docs/testing.md), or leave --run out", names)
+		return fmt.Errorf("weir rules test: %s: no test to run; write one below tests: (docs/testing.md)", names)
 	}
 	if err = c.print(stdout, all, failed, seen); err == nil && failed > 0 {
 		return errReported

@@ -161,12 +161,14 @@ func (e *Explain) ask(q *v1.Request, to *v1.Explanation) error {
 // summary is the decision on the request in sentences: which rule rejects it, and which rules could not be checked.
 func (e *Explain) summary(answer *v1.Explanation) string {
 	var counting, unchecked, sheds []string
-	nearest, left := "", 1.0 // the rule of whose limit the smallest part is left
+	exempt, nearest, left := "", "", 1.0 // the rule of whose limit the smallest part is left
 	for i := range answer.Rules {
 		r := &answer.Rules[i]
 		switch {
 		case r.Unknown:
 			unchecked = append(unchecked, fmt.Sprintf("`%s` (the log has no %s)", r.Rule, strings.Join(r.Needs, ", ")))
+		case r.ExemptBy != "":
+			exempt = fmt.Sprintf(": `%s` exempts it", r.ExemptBy)
 		case r.Class != "" && r.Mode != rule.Shadow.String():
 			sheds = append(sheds, fmt.Sprintf("`%s` rejects it, as %s, only if its PoP has too much to do.", r.Rule, r.Class))
 		case r.Cost > 0 && r.Mode != rule.Shadow.String():
@@ -182,7 +184,7 @@ func (e *Explain) summary(answer *v1.Explanation) string {
 	case answer.RejectedBy != "":
 		text = fmt.Sprintf("Would be rejected now by `%s`%s.", answer.RejectedBy, why(answer))
 	case len(counting) == 0 && len(unchecked) == 0 && len(sheds) == 0:
-		text = "No enforced rule applies to it."
+		text = "No enforced rule applies to it" + exempt + "."
 	case len(counting) == 0:
 		text = "No rule that was checked rejects it."
 	case e.Rules != "":

@@ -31,6 +31,7 @@ func TestSummary(t *testing.T) {
 		{"rules.yaml", "", []v1.Explained{all, login, trial}, "Rejected only when a limit is used up. Counted by `all`, `login`."},
 		{"", "", []v1.Explained{perKey}, "No rule that was checked rejects it. Not checked: `per-key` (the log has no header x-api-key)."},
 		{"", "", []v1.Explained{{Rule: "api", Mode: "enforce", Failed: "path"}, trial}, "No enforced rule applies to it."},
+		{"", "", []v1.Explained{{Rule: "api", Mode: "enforce", ExemptBy: "probes"}}, "No enforced rule applies to it: `probes` exempts it."},
 	} {
 		e := Explain{Rules: c.file}
 		if got := e.summary(&v1.Explanation{RejectedBy: c.by, Rules: c.rules}); got != c.want {
