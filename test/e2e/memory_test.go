@@ -61,7 +61,7 @@ func uniqueKeys(t *testing.T, s *stack.Stack) {
 		if n := spend(); n > 0 {
 			t.Errorf("round %d: the spent key was admitted %d times", round, n)
 		}
-		if round == rounds/4 {
+		if round == rounds/2 {
 			popFull, regionFull = p.Memory(), s.Region.Memory()
 		}
 	}
@@ -75,7 +75,7 @@ func uniqueKeys(t *testing.T, s *stack.Stack) {
 	if grown := s.Region.Memory() - regionFull; grown > slack {
 		t.Errorf("the region grew by %d MB after its store was full", grown>>20)
 	}
-	if n := s.Region.Metrics()["weir_store_keys"]; n > orLong(10_000.0, 1_000_000) {
+	if n := s.Region.Metrics()["weir_store_keys"]; n > 1.01*orLong(10_000.0, 1_000_000) { // each shard rounds up
 		t.Errorf("the region holds %v keys, more than max_keys", n)
 	}
 }
