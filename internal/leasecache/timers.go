@@ -200,8 +200,8 @@ func (s *Store) Flush(ctx context.Context) {
 
 // takeDue makes a batch of what is due; nil: nothing is.
 func (s *Store) takeDue() (b *batch, next time.Duration, more bool) {
+	b = s.newBatch() // before it is taken, so that a drain waits for it
 	keys, asks, next, more := s.due.take(s.config.Now())
-	b = s.newBatch()
 	for _, t := range keys {
 		b.askFor(s.config.Now(), t)
 	}
