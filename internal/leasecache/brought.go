@@ -1,8 +1,6 @@
 package leasecache
 
 import (
-	"bytes"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
@@ -69,8 +67,7 @@ func (q *acquisition) answerRejected(k key, a *engine.Ask, i int) bool {
 	return true
 }
 
-// passOn sends an ask to the store. The leases of the key go back before it, with what was rejected from memory if that
-// is charged, and its debts with the next report.
+// passOn sends an ask to the store, and [key.takeAllBack] before it. The debts of the key follow with the next report.
 func (q *acquisition) passOn(k key, a *engine.Ask, i int) {
 	p := k.Value.passing
 	switch {
@@ -82,10 +79,7 @@ func (q *acquisition) passOn(k key, a *engine.Ask, i int) {
 	case p.noFit(q.now, a):
 		p.askAt = q.now + a.Policy.Terms.Interval
 	}
-	before, denied := k.takeAllBack(), k.Value.relay.Holder.TakeDenied(&k.Policy.Terms, q.now)
-	if denied > 0 && k.Policy.Limit.ChargesRejected() {
-		before = append(before, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: lease.Want{Denied: denied}})
-	}
+	before := k.takeAllBack(q.now)
 	if k.reports(q.now) {
 		k.report(q.now)
 	}

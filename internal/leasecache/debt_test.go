@@ -96,6 +96,28 @@ func TestBroughtLimitCountsWhatIsRejectedFromMemory(t *testing.T) {
 	})
 }
 
+// A key that is evicted when its window is over leaves the next window nothing to pay for.
+func TestEvictedKeyChargesNoNextWindow(t *testing.T) {
+	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		behind := newFar(newMemory())
+		a := &client{t: t, store: start(leasecache.Config{Store: behind, MaxKeys: 1})}
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Second, ChargeRejected: true}, lease.Leased)
+		time.Sleep(970 * time.Millisecond)
+		for _, units := range []int64{10, 1, 7} {
+			a.acquire(a.ask(p, 0, units, units))
+		}
+		if n := charged(t, behind.Store, p, "hot"); n != 10 {
+			t.Fatalf("%d charged before the window ends", n)
+		}
+		time.Sleep(40 * time.Millisecond)
+		ask(t, a.store, p, "other")
+		time.Sleep(100 * time.Millisecond)
+		if n := charged(t, behind.Store, p, "hot"); n != 0 {
+			t.Errorf("%d charged in the next window", n)
+		}
+	})
+}
+
 // believing fails its test when it gets a give-back that no store takes.
 type believing struct {
 	*memory.Store

@@ -63,15 +63,15 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 	}
 	e.Value.used = now
 	if e.Policy != a.Policy && !a.Policy.Brought {
-		k.adopt(a.Policy)
+		k.adopt(now, a.Policy)
 	}
 	return true
 }
 
 // adopt makes a policy that of the key. What was granted by another count goes back by that.
-func (k key) adopt(p *engine.Policy) {
+func (k key) adopt(now lease.Millis, p *engine.Policy) {
 	if p.Terms.Capacity != k.Policy.Terms.Capacity && !p.Limit.Concurrent() {
-		k.giveAllBack()
+		k.giveAllBack(now)
 		k.Value.relay.Forget()
 		k.Value.replied = 0
 	}
@@ -150,12 +150,8 @@ func (c *cached) evictable() bool {
 // evict removes the entry of a key. Its leases go back to the store. Its timer counts no more, see
 // [timer].
 func (k key) evict(now lease.Millis) {
-	v, p := &k.Value, k.Policy
-	if !p.Limit.Concurrent() {
-		if denied := v.relay.Holder.Denied; denied > 0 && p.Limit.ChargesRejected() {
-			k.store.due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
-		}
-		k.giveAllBack()
+	if !k.Policy.Limit.Concurrent() {
+		k.giveAllBack(now)
 	}
 	k.shard.Remove(k.Entry)
 	k.store.evicted.Add(1)

@@ -86,22 +86,29 @@ func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
 	}
 }
 
-// giveAllBack gives back what the key has on lease, each part in an ask of its own.
-func (k key) giveAllBack() {
-	for _, a := range k.takeAllBack() {
+// giveAllBack sends [key.takeAllBack] to the store.
+func (k key) giveAllBack(now lease.Millis) {
+	for _, a := range k.takeAllBack(now) {
 		k.store.due.addAsk(a)
 	}
 }
 
-// takeAllBack takes what the key has on lease, as the asks that give it back.
-func (k key) takeAllBack() (asks []engine.Ask) {
-	v := &k.Value
-	v.unlease(&k.Policy.Terms, lease.Never)
+// takeAllBack takes what the key has on lease, and what was rejected from memory if that is charged: an ask for each lease
+// that gives it back, and one that reports the rejections.
+func (k key) takeAllBack(now lease.Millis) (asks []engine.Ask) {
+	v, t := &k.Value, &k.Policy.Terms
+	add := func(w lease.Want) {
+		asks = append(asks, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: w})
+	}
+	v.unlease(t, lease.Never)
 	for _, p := range v.back {
 		v.relay.Back -= p.unused
-		asks = append(asks, engine.Ask{Policy: k.Policy, Key: bytes.Clone(k.Key()), Want: lease.Want{Unused: p.unused, Settled: p.settled, Lease: p.lease}})
+		add(lease.Want{Unused: p.unused, Settled: p.settled, Lease: p.lease})
 	}
 	v.back = nil
+	if denied := v.relay.Holder.TakeDenied(t, now); denied > 0 && t.ChargesRejected {
+		add(lease.Want{Denied: denied})
+	}
 	return asks
 }
 
