@@ -52,10 +52,18 @@ func Recover(err *error) {
 }
 
 // Close stops all that was started for p, the newest first.
-func (p *Program) Close() {
+func (p *Program) Close() { p.closeTo(0) }
+
+// Within runs f, and stops what was started in it.
+func (p *Program) Within(f func()) {
+	defer p.closeTo(len(p.cleanups))
+	f()
+}
+
+func (p *Program) closeTo(kept int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.cleanups) > 0 {
+	for len(p.cleanups) > kept {
 		last := len(p.cleanups) - 1
 		clean := p.cleanups[last]
 		p.cleanups = p.cleanups[:last]

@@ -4,14 +4,11 @@ package edge
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -34,18 +31,6 @@ func (b *bench) alone() []table.Section {
 		f.one = b.place(f.prefix+"alone-one", aloneRules, "/one/thing", answerItself, f.edit)
 		f.three = b.place(f.prefix+"alone-three", threeRules, "/three/thing", answerItself, f.edit)
 	}
-	tapped := b.place("alone-tapped", oneRule, "/one/thing", answerItself)
-	defer func() {
-		bare.Stop()
-		local.Stop()
-		rejecting.Stop()
-		for _, f := range filters {
-			f.one.stop()
-			f.three.stop()
-		}
-		tapped.stop()
-	}()
-	b.tap(tapped)
 
 	ms := modes{bench: b, keys: manyKeys, conns: openConns}
 	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
@@ -67,7 +52,6 @@ func (b *bench) alone() []table.Section {
 			"user", "address", "total").target = times(1.6)
 		denied = append(denied, ms.weir(f.name+", nearly all rejected", one, "/rejected/thing", few, rejected, "rejected"))
 	}
-	ms.weir("Weir, one rule, 10,000 keys, warm, all is watched", tapped, "/one/thing", many, answered, "one")
 	last := ms.add("bare Envoy, last", bare, "/one/thing", many, answered)
 	for _, m := range ms.all {
 		if m.at != nil { // the first leases after a rest are small
@@ -81,30 +65,12 @@ func (b *bench) alone() []table.Section {
 		m.target.Base, m.target.BaseName = rejects.CPU, rejects.Name
 	}
 
-	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy", openConns),
-		Steady: []measure.Sample{first.CPU, last.CPU}}
+	s := table.Section{Title: fmt.Sprintf("Envoy answers itself, closed loop, %d connections: CPU of Envoy", openConns)}
 	both := slices.Concat(first.CPU, last.CPU)
 	for _, m := range ms.all {
 		s.Rows = append(s.Rows, m.row(both))
 	}
 	return []table.Section{s}
-}
-
-// tap reads the stream of everything that can be watched at a place until the benchmark ends.
-func (b *bench) tap(at *place) {
-	r, err := http.NewRequestWithContext(b.Ctx, http.MethodGet, "http://"+at.region.Admin+"/v1/stream?top=key&tap=true&per_second=1000", nil)
-	b.Must(err)
-	resp, err := http.DefaultClient.Do(r) // the region's own client ends after a time
-	b.Must(err)
-	if resp.StatusCode != http.StatusOK {
-		b.Fatalf("the stream answers %s", resp.Status)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = io.Copy(io.Discard, resp.Body) // its error is the end of the benchmark
-	}()
-	b.Cleanup(func() { _ = resp.Body.Close(); <-ended })
 }
 
 func times(bound float64) table.Target { return table.Target{Kind: table.Times, Bound: bound} }

@@ -10,59 +10,22 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
 const (
-	closedConns  = 32
 	openConns    = 64
 	pathRate     = 20_000 // requests per second of the whole path
 	zipfExponent = 0.99   // YCSB's
 )
 
-// closedLoop measures what a decision costs when requests come as fast as they
-// are answered.
-func (b *bench) closedLoop() []table.Section {
-	uniform, hot := drive.Uniform(b.keys, 1), drive.Hot()
-	ms := modes{bench: b, keys: b.keys, conns: closedConns}
-	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	ms.add("local_ratelimit, allowing", b.local, "/one/thing", uniform, answered)
-	rejecting := ms.add("local_ratelimit, rejecting", b.rejecting, "/one/thing", uniform, rejected)
-
-	one := table.Target{Kind: table.Over, Bound: 8}
-	three := table.Target{Kind: table.Over, Bound: 12}
-	var denials []*mode
-	for _, f := range b.filters {
-		ms.weir(f.name+", no rule matches", f.one, "/none/thing", uniform, answered)
-		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one").target = one
-		ms.weir(f.name+", one rule, one key", f.one, "/one-hot/thing", hot, answered, "one-hot").target = one
-		ms.weir(f.name+", three rules, many keys", f.three, "/three/thing", uniform, answered,
-			"user", "address", "total").target = three
-		ms.weir(f.name+", three rules, one key", f.three, "/three-hot/thing", hot, answered,
-			"user-hot", "address-hot", "total-hot").target = three
-		denials = append(denials,
-			ms.weir(f.name+", rejected, many keys", f.one, "/rejected/thing", uniform, rejected, "rejected"),
-			ms.weir(f.name+", rejected, one key", f.one, "/rejected-hot/thing", hot, rejected, "rejected-hot"))
-	}
-	ms.run(drive.Pace{Duration: b.round}, b.rounds)
-	for _, m := range denials {
-		m.target = table.Target{Kind: table.Times, Bound: 1.15, Base: rejecting.CPU, BaseName: rejecting.Name}
-	}
-	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.keys)}
-	s.Steady = []measure.Sample{bare.CPU}
-	for _, m := range ms.all {
-		s.Rows = append(s.Rows, m.row(bare.CPU))
-	}
-	return []table.Section{s}
-}
-
 // fixedRate measures latency at a third of the rate that bare Envoy reaches. The Envoys have a core, and the driver and the
 // regions have the other one.
 func (b *bench) fixedRate() []table.Section {
-	bare, filters, stop := b.alike("fixed")
-	defer stop()
+	bare, filters := b.alike("fixed")
 	uniform := drive.Uniform(b.keys, 2)
 	ms := modes{bench: b, keys: b.keys, conns: openConns}
 	peer := ms.add("bare Envoy", bare, "/one/thing", uniform, answered)
@@ -101,8 +64,7 @@ func (b *bench) pin(cores string, pid int) {
 func (b *bench) twoWorkers() []table.Section {
 	b.workers = 2
 	defer func() { b.workers = 1 }()
-	bare, filters, stop := b.alike("two")
-	defer stop()
+	bare, filters := b.alike("two")
 	many := drive.Uniform(b.keys, 1)
 	ms := modes{bench: b, keys: b.keys, conns: openConns}
 	peer := ms.add("bare Envoy", bare, "/one/thing", many, answered)
@@ -111,7 +73,7 @@ func (b *bench) twoWorkers() []table.Section {
 		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", many, answered, "one")
 	}
 	ms.run(drive.Pace{Duration: b.round}, b.rounds)
-	section := table.Section{Title: "Envoy answers itself, two workers, closed loop: CPU of Envoy", Steady: []measure.Sample{peer.CPU}}
+	section := table.Section{Title: "Envoy answers itself, two workers, closed loop: CPU of Envoy"}
 	for _, m := range ms.all {
 		section.Rows = append(section.Rows, m.row(peer.CPU))
 	}
@@ -121,11 +83,10 @@ func (b *bench) twoWorkers() []table.Section {
 // wholePath measures Envoy and the region together, with the leases of everyday
 // use.
 func (b *bench) wholePath() []table.Section {
-	at := b.place("path", pathRules, "/uniform/thing")
-	defer at.stop()
+	direct, at := b.pop("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) }), b.place("path", pathRules, "/uniform/thing")
 	flat := drive.Uniform(b.keys, 3)
 	ms := modes{bench: b, keys: b.keys, conns: openConns}
-	bare := ms.add("bare Envoy", b.bare, "/uniform/thing", flat, answered)
+	bare := ms.add("bare Envoy", direct, "/uniform/thing", flat, answered)
 	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
 	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.keys), zipfExponent, 3), 0, "zipf")
 	uniform.target = table.Target{Kind: table.Times, Bound: 2}

@@ -22,18 +22,15 @@ type bench struct {
 	plan
 	*rig.Rig
 
-	upstream         *envoy.Envoy
-	bare             *envoy.Envoy
-	local, rejecting *envoy.Envoy // local_ratelimit
-	filters          []*filter    // Weir as a WASM module and as a native one
-	workers          int          // threads of the Envoys that are started
+	upstream *envoy.Envoy // answers 200 to everything
+	workers  int          // threads of the Envoys that are started
 }
 
 // plan is how long each part runs.
 type plan struct {
 	keys uint32 // of the traffic over many keys
 
-	rounds int           // of the closed loop
+	rounds int           // of the closed loops
 	round  time.Duration // of one mode in one of those
 	warm   time.Duration // before the first round of each mode; Weir: up to five times that
 	resume time.Duration // before each other round of Weir in the part alone
@@ -72,25 +69,7 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	}
 	return rig.Measure(ctx, opts, func(r *rig.Rig) []rig.Part {
 		b.Rig = r
-		b.start()
-		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate},
-			{Name: "workers", Run: b.twoWorkers}, {Name: "path", Run: b.wholePath}}
+		b.upstream = b.envoy("upstream", "demo_upstream", func(*envoy.Bootstrap) {})
+		return []rig.Part{{Name: "alone", Run: b.alone}, {Name: "fixed", Run: b.fixedRate}, {Name: "workers", Run: b.twoWorkers}, {Name: "path", Run: b.wholePath}}
 	})
-}
-
-// start starts what several parts use.
-func (b *bench) start() {
-	b.upstream = b.envoy("upstream", "demo_upstream", func(*envoy.Bootstrap) {}) // answers 200 to everything
-	starts := []func(){
-		func() { b.bare = b.startBare("bare") },
-		func() { b.local = b.pop("local", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(10_000_000) }) },
-		func() { b.rejecting = b.pop("rejecting", func(e *envoy.Bootstrap) { e.SetLocalRateLimit(0) }) },
-	}
-	b.filters = newFilters()
-	for _, f := range b.filters {
-		starts = append(starts,
-			func() { f.one = b.place(f.prefix+"one", oneRule, "/one/thing", f.edit) },
-			func() { f.three = b.place(f.prefix+"three", threeRules, "/three/thing", f.edit) })
-	}
-	b.Together(len(starts), func(i int) { starts[i]() })
 }

@@ -39,23 +39,13 @@ func answerItself(e *envoy.Bootstrap) {
 }
 
 // alike starts a bare Envoy that answers itself, and the same with each filter and one rule.
-func (b *bench) alike(name string) (bare *envoy.Envoy, filters []*filter, stop func()) {
+func (b *bench) alike(name string) (bare *envoy.Envoy, filters []*filter) {
 	bare = b.pop(name+"-bare", func(e *envoy.Bootstrap) { answerItself(e); e.SetFilter(nil) })
 	filters = newFilters()
 	for _, f := range filters {
 		f.one = b.place(f.prefix+name, oneRule, "/one/thing", answerItself, f.edit)
 	}
-	return bare, filters, func() {
-		bare.Stop()
-		for _, f := range filters {
-			f.one.stop()
-		}
-	}
-}
-
-// startBare starts an Envoy with no filter but the router.
-func (b *bench) startBare(name string) *envoy.Envoy {
-	return b.pop(name, func(e *envoy.Bootstrap) { e.SetFilter(nil) })
+	return bare, filters
 }
 
 // filter is Weir as one of its two modules.
@@ -96,9 +86,4 @@ func (b *bench) place(name, rules, path string, edits ...func(*envoy.Bootstrap))
 		return err == nil && resp.Header.Get("RateLimit-Policy") != ""
 	})
 	return &place{pop, r}
-}
-
-func (p *place) stop() {
-	p.pop.Stop()
-	p.region.Stop()
 }

@@ -26,8 +26,6 @@ var (
 	oneRule = rules(
 		rule("one", "/one/", byUser, unreachable, lasting),
 		rule("one-hot", "/one-hot/", byUser, unreachable, lasting),
-		rule("rejected", "/rejected/", byUser, onlyOnce, "algorithm: fixed_window"),
-		rule("rejected-hot", "/rejected-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
 	)
 	aloneRules = rules(
 		rule("one", "/one/", byUser, unreachable, lasting),

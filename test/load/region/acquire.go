@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,6 @@ const perCore = 100_000
 // acquires measures what Weir's scripts cost, by the processor time of Redis. All keys have token buckets.
 func (b *bench) acquires() []table.Section {
 	store := b.openStore()
-	defer store.close()
 	var all []*acquirer
 	for _, wants := range []int{1, 10, 100} {
 		name, callers := fmt.Sprintf("wants per call: %d", wants), max(4, 320/wants)
@@ -83,32 +83,22 @@ func (b *bench) acquireFor(a *acquirer, redis rig.Meter, measured bool) {
 type store struct {
 	*bench
 	*redisstore.Store
-	stop  context.CancelFunc
-	ended chan struct{}
 }
 
 func (b *bench) openStore() *store {
 	inner, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: b.redis.Addrs(), Mode: topology.Cluster, Timeout: 2 * time.Second}})
 	b.Must(err)
 	running, stop := context.WithCancel(b.Ctx)
-	s := &store{b, inner, stop, make(chan struct{})}
-	go func() {
-		_ = inner.Run(running) // it ends with its context
-		close(s.ended)
-	}()
-	b.Cleanup(s.close)
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = inner.Run(running) }) // it ends with its context
+	b.Cleanup(func() { stop(); ended.Wait() })
 	proc.Await(b, time.Minute, "the store is ready", func() string {
 		if err := inner.Ready(b.Ctx); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	return s
-}
-
-func (s *store) close() {
-	s.stop()
-	<-s.ended
+	return &store{b, inner}
 }
 
 // policyOf is the policy of a rule with this limit, of which no lease is held.

@@ -33,9 +33,7 @@ var floods = []flood{{"one key under its limit", hotLimit, "hot"}, {"one key ove
 func (b *bench) attacks() []table.Section {
 	s := table.Section{Title: fmt.Sprintf("Attack on one key, %d replicas, %d connections each", replicas, conns)}
 	theirs := b.replicas("theirs", func(process string) *service { return b.ratelimit("envoyproxy/ratelimit", process, cacheSize) })
-	defer stop(theirs)
 	weir := b.replicas("weir", b.weir)
-	defer stop(weir)
 	for _, f := range floods {
 		peer, row := b.attack(f, theirs), b.attack(f, weir)
 		row.Peer, row.Target = peer.Value, table.Target{Kind: table.AtMost, Bound: f.bound(b.flood)}
@@ -49,12 +47,6 @@ func (b *bench) attacks() []table.Section {
 func (f flood) bound(d time.Duration) float64 {
 	windows := math.Ceil(d.Minutes()) + 1
 	return callsPerSecond + windows*math.Ceil(math.Log2(f.per))/d.Seconds()
-}
-
-func stop(all []*service) {
-	for _, s := range all {
-		s.Stop()
-	}
 }
 
 // replicas starts replicas of a service, in processes with this in their names.

@@ -60,7 +60,11 @@ func (b *bench) measure(rate float64) *ways {
 			list = w.others()
 		}
 		for _, s := range list {
-			w.modes = append(w.modes, b.mode(s, l, redis))
+			m := b.mode(s, l, redis)
+			if s == w.weir && l.name == "uniform" {
+				m.Settle, m.Rest = b.lease, b.lease
+			}
+			w.modes = append(w.modes, m)
 		}
 	}
 	b.Turns(w.modes, drive.Pace{Duration: b.round, Rate: rate}, b.turns, b.rounds)

@@ -27,7 +27,6 @@ const (
 // sixty bytes of its own whatever its value.
 func (b *bench) memory() []table.Section {
 	store := b.openStore()
-	defer store.close()
 	var rows []table.Row
 	for _, a := range kepts {
 		row := b.bytesOf(a.name, func() { store.fill(a) })

@@ -22,9 +22,8 @@ import (
 type bench struct {
 	plan
 	*rig.Rig
-	built    string // directory of the peers
-	redis    *cluster
-	services *services // nil until a part needs them
+	built string // directory of the peers
+	redis *cluster
 }
 
 // plan is how long each part of the benchmark runs. In the parts that compare

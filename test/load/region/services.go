@@ -88,11 +88,7 @@ func (b *bench) weir(process string) *service {
 	return s
 }
 
-// start starts them once.
 func (b *bench) start() *services {
-	if b.services != nil {
-		return b.services
-	}
 	s := &services{empty: &service{name: "empty handler", addr: proc.FreeAddr(b)}}
 	starts := []func(){
 		func() { s.empty.Process = b.run("empty", "tcp://"+s.empty.addr, b.built+"/empty", s.empty.addr) },
@@ -101,7 +97,6 @@ func (b *bench) start() *services {
 		func() { s.weir = b.weir("weir") },
 	}
 	b.Together(len(starts), func(i int) { starts[i]() })
-	b.services = s
 	return s
 }
 
@@ -110,14 +105,10 @@ func (b *bench) mode(s *service, l load, redis rig.Meter) *rig.Mode {
 	client, err := drive.DialRLS(s.addr, domain, l.name, l.keys(), conns)
 	b.Must(err)
 	b.Cleanup(client.Close)
-	m := &rig.Mode{
+	return &rig.Mode{
 		Name: nameOf(s, l), Client: client, Status: l.want, Settle: b.settle,
 		Meters: []rig.Meter{rig.MeterOf(s.Process), redis}, Count: func() int64 { return b.redis.calls(s.calls...) },
 	}
-	if s == b.services.weir && l.name == "uniform" {
-		m.Settle, m.Rest = b.lease, b.lease
-	}
-	return m
 }
 
 func nameOf(s *service, l load) string { return s.name + ", " + l.name }

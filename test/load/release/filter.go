@@ -23,9 +23,7 @@ import (
 func (b *bench) filters() []table.Section {
 	r := b.region("pops-region", "weir-regional", "region")
 	r.Start()
-	defer r.Stop()
 	bare := b.pop("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) })
-	defer bare.Stop()
 	image, archive := b.sized("weir-filter"), b.sized("weir")
 	archive.Note = "writes the filter where Envoy runs"
 	sections := []table.Section{{Title: "Images with the filter", Rows: []table.Row{image, archive}}}

@@ -24,38 +24,30 @@ const enough = "4GiB"
 
 // inMemory is weir-regional without Redis.
 func (b *bench) inMemory() []table.Section {
-	s, stop := b.program("weir-regional, counters in memory", "weir-regional", "region")
-	stop()
-	return []table.Section{s}
+	return []table.Section{b.program("weir-regional, counters in memory", "weir-regional", "region")}
 }
 
 // inRedis is weir-regional with a cluster of three masters.
 func (b *bench) inRedis() []table.Section {
 	redis := redistest.StartCluster(b, 3, 0)
 	before, _ := redis.Memory()
-	s, stop := b.program("weir-regional, counters in a Redis Cluster", "weir-regional", "region", "--redis", strings.Join(redis.Addrs(), ","))
+	s := b.program("weir-regional, counters in a Redis Cluster", "weir-regional", "region", "--redis", strings.Join(redis.Addrs(), ","))
 	used, keys := redis.Memory()
 	if keys < int64(b.keys) {
 		b.Fatalf("Redis has only %d of %d keys", keys, b.keys)
 	}
 	s.Rows = append(s.Rows, table.Row{Name: "used_memory of Redis", Unit: "MB", Value: measure.Sample{float64(used) / 1e6},
 		Note: fmt.Sprintf("%d keys on three masters, %.1f when empty", keys, float64(before)/1e6)})
-	stop()
-	for _, n := range redis.Nodes {
-		n.Kill()
-	}
 	return []table.Section{s}
 }
 
 // global is weir-global, which counts in memory.
 func (b *bench) global() []table.Section {
-	s, stop := b.program("weir-global, counters in memory", "weir-global", "global")
-	stop()
-	return []table.Section{s}
+	return []table.Section{b.program("weir-global, counters in memory", "weir-global", "global")}
 }
 
-// program measures one of the release, which goes on until stop.
-func (b *bench) program(title, program, scope string, flags ...string) (s table.Section, stop func()) {
+// program measures one of the release.
+func (b *bench) program(title, program, scope string, flags ...string) table.Section {
 	name := strings.ReplaceAll(strings.ReplaceAll(title, ",", ""), " ", "-")
 	r := b.region(name, program, scope, flags...)
 	r.Start()
@@ -76,7 +68,7 @@ func (b *bench) program(title, program, scope string, flags ...string) (s table.
 		{Name: "resident memory at its start", Unit: "MB", Value: empty},
 		{Name: fmt.Sprintf("resident memory with %d keys", b.keys), Unit: "MB", Value: b.resident(r.Process),
 			Note: fmt.Sprintf("%.0f of them in its table, --max-memory %s", max(kept, cached), enough)},
-	}}, r.Stop
+	}}
 }
 
 // region prepares a program of the release.

@@ -20,8 +20,8 @@ import (
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// Rig is a set of running programs, which end with it. They may be started by several
-// goroutines, and write to a new directory in .run.
+// Rig is a set of running programs, which end with it, or with the part that started them. They may be started by
+// several goroutines, and write to a new directory in .run.
 type Rig struct{ proc.Program }
 
 // Part is a part of a benchmark, and its sections of the table.
@@ -54,7 +54,7 @@ func Measure(ctx context.Context, opts Options, start func(*Rig) []Part) (sectio
 			continue
 		}
 		begin := time.Now()
-		if failed := try(func() { sections = append(sections, p.Run()...) }); failed != nil {
+		if failed := try(func() { r.Within(func() { sections = append(sections, p.Run()...) }) }); failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", p.Name, failed))
 		}
 		fmt.Fprintf(opts.Progress, "%s: %.0f s\n", p.Name, time.Since(begin).Seconds())

@@ -52,28 +52,6 @@ type Row struct {
 type Section struct {
 	Title string
 	Rows  []Row
-	// Steady are samples, over the same rounds, of something that should cost the same in all of them:
-	// it shows whether the machine moved. Empty: nothing does.
-	Steady []measure.Sample
-}
-
-// steadiness is the ratio of steady medians up to which the machine stood still.
-const steadiness = 1.1
-
-// moved are the least and the greatest median of what should be steady: of each sample, and of each
-// round in all samples.
-func (s Section) moved() (least, most float64) {
-	byRound, medians := map[int]measure.Sample{}, measure.Sample{}
-	for _, sample := range s.Steady {
-		medians = append(medians, sample.Median())
-		for round, value := range sample {
-			byRound[round] = append(byRound[round], value)
-		}
-	}
-	for _, round := range byRound {
-		medians = append(medians, round.Median())
-	}
-	return medians.Min(), medians.Max()
 }
 
 // Short is by how much the row misses its target, in the target's unit; 0 if it reaches it. The
@@ -158,8 +136,7 @@ func number(x float64) string {
 }
 
 // Print writes the sections as one Markdown table, its columns aligned. peer is a
-// short name for what rows are compared with: by the minima, then by the medians. Beneath it stands
-// where the machine moved.
+// short name for what rows are compared with: by the minima, then by the medians.
 func Print(w io.Writer, peer string, sections []Section) error {
 	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	columns := []string{"", "unit", "min", "median", "max", "x " + peer, "over " + peer, "target", "", "note"}
@@ -175,16 +152,7 @@ func Print(w io.Writer, peer string, sections []Section) error {
 			line(r.cells(peer)...)
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	for _, s := range sections {
-		if least, most := s.moved(); most > steadiness*least {
-			fmt.Fprintf(w, "\nThe machine moved: %s cost from %s to %s, %.0f %% more, in rounds of %q.\n",
-				peer, number(least), number(most), 100*(most/least-1), s.Title)
-		}
-	}
-	return nil
+	return out.Flush()
 }
 
 func (r Row) cells(peer string) []string {

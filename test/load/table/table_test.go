@@ -1,7 +1,6 @@
 package table
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/measure"
@@ -45,30 +44,6 @@ func TestVerdict(t *testing.T) {
 	} {
 		if text := tc.row.verdict(); text != tc.text {
 			t.Errorf("%s: %q, want %q", tc.name, text, tc.text)
-		}
-	}
-}
-
-// A reader is told of a machine that moved by more than a tenth while something was measured.
-func TestMoved(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		steady []measure.Sample
-		moved  string
-	}{
-		{"nothing to see it by", nil, ""},
-		{"steady", []measure.Sample{{10, 10.5, 10.2}, {10.4, 10.1, 10.3}}, ""},
-		{"the last costs more than the first", []measure.Sample{{10, 10, 10}, {12, 12, 12}}, "from 10 to 12, 20 % more"},
-		{"a round costs more than the others", []measure.Sample{{10, 10, 13}, {10, 10, 13}}, "from 10 to 13, 30 % more"},
-		{"noise on one side of a round", []measure.Sample{{10, 9.3, 10}, {10, 10.7, 10}}, ""},
-		{"one sample", []measure.Sample{{10, 10.8, 11.5}}, "from 10 to 11.5, 15 % more"},
-	} {
-		var out strings.Builder
-		if err := Print(&out, "bare", []Section{{Title: "Closed", Steady: tc.steady}}); err != nil {
-			t.Fatal(err)
-		}
-		if _, told, _ := strings.Cut(out.String(), "The machine moved"); (told != "") != (tc.moved != "") || !strings.Contains(told, tc.moved) {
-			t.Errorf("%s: %q, want %q", tc.name, told, tc.moved)
 		}
 	}
 }
