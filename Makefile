@@ -146,7 +146,7 @@ native-test: setup build tally ## Run the tests of test/e2e and the scripts of t
 	$(call counted,-p 1 ./test/e2e ./test/regions/scripts,WEIR_FILTER=native)
 
 .PHONY: compose-test
-compose-test: setup build helm release tally ## Start docker-compose.yml and pods of the chart, prove them from outside, and take them down (needs Docker)
+compose-test: setup build tally ## Start docker-compose.yml, prove it from outside, and take it down (needs Docker)
 	@test/compose/run.sh
 
 .PHONY: cluster-test
