@@ -252,9 +252,6 @@ func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(
 // DecidedAt is the time of day at which a request was decided.
 func (w *Worker) DecidedAt(r *Request) limit.Micros { return w.pop.TimeOfDay(r.arrived + r.Waited) }
 
-// Leader reports whether the worker does the PoP's background work.
-func (w *Worker) Leader() bool { return w.leader.Leads }
-
 // ConfigError is what is wrong with the configuration or with rules that were offered;
 // empty if nothing. What was in force before stays in force.
 func (w *Worker) ConfigError() string { return w.rules.Error }

@@ -1,6 +1,8 @@
 package uplink
 
 import (
+	"strings"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/wire"
@@ -37,6 +39,16 @@ func (f *Flight) Trace(parent string) {
 		return
 	}
 	f.traces = append(f.traces, parent)
+}
+
+// TraceParent returns what of a client's traceparent header travels with a call: nothing unless it is as long as those of W3C
+// Trace Context, and sampled. The region reads the rest.
+func TraceParent(header string) string {
+	const flags = 54 // the last digit of the flags; odd: sampled
+	if len(header) != flags+1 || strings.IndexByte("13579bdf", header[flags]) < 0 {
+		return ""
+	}
+	return header
 }
 
 // Reply ends the call of that id with the body of an answer; nil if there is none that
