@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // maxReport is the length, in bytes, beyond which a report is not read.
@@ -70,31 +72,13 @@ func (r *report) pairs(s string) {
 
 // json reads the members of an object, not those of objects in it: named metrics may have any name.
 func (r *report) json(s string) {
-	depth, name := 0, ""
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			end := i + 1
-			for end < len(s) && s[end] != '"' {
-				if s[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			name = s[i+1 : min(end, len(s))]
-			i = end
-		case ':':
-			if depth == 1 {
-				value := s[i+1:]
-				if end := strings.IndexAny(value, ",}"); end >= 0 {
-					value = value[:end]
-				}
-				r.set(name, perMille(value))
-			}
+	object, err := strict.ParseJSON([]byte(s))
+	if err != nil {
+		return
+	}
+	for _, f := range object.Fields {
+		if f.Value.Kind == strict.Int || f.Value.Kind == strict.Number {
+			r.set(f.Name, perMille(f.Value.Text))
 		}
 	}
 }
