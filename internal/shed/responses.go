@@ -13,17 +13,16 @@ type Sums struct {
 // Responses are sampled responses to one worker. The zero value has none. In each half a cohort gives at most one
 // sample and a hundredth of all.
 type Responses struct {
-	halves
-	sums [2]Sums
+	halves[Sums]
 }
 
 // Add counts a response: whether it failed, and the load that it states, per mille; below 0: none.
 func (r *Responses) Add(nowMillis int64, cohort int, failed bool, load int64) {
-	half := r.at(nowMillis)
+	half := r.move(nowMillis, responseMillis)
 	if !r.quota[half].take(cohort & (Cohorts - 1)) {
 		return
 	}
-	s := &r.sums[half]
+	s := &r.of[half]
 	s.Count++
 	if failed {
 		s.Failed++
@@ -34,14 +33,9 @@ func (r *Responses) Add(nowMillis int64, cohort int, failed bool, load int64) {
 	}
 }
 
-// at empties what is too old and returns the newer half.
-func (r *Responses) at(nowMillis int64) int {
-	return r.move(nowMillis, responseMillis, func(half int) { r.sums[half] = Sums{} })
-}
-
 // Sums adds up what is known at a time.
 func (r *Responses) Sums(nowMillis int64) Sums {
-	r.at(nowMillis)
-	a, b := &r.sums[0], &r.sums[1]
+	r.move(nowMillis, responseMillis)
+	a, b := &r.of[0], &r.of[1]
 	return Sums{Load: a.Load + b.Load, Loads: a.Loads + b.Loads, Failed: a.Failed + b.Failed, Count: a.Count + b.Count}
 }

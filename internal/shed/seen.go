@@ -32,25 +32,26 @@ func (q *quota) take(cohort int) bool {
 	return true
 }
 
-// halves is a window of two halves, and their quotas. The zero value is of 1970. The newer half is the one with the
-// lowest bit of its number.
-type halves struct {
+// halves is a window of two halves, with what was counted in each, and their quotas. The zero value is of 1970. The newer half is
+// the one with the lowest bit of its number.
+type halves[T any] struct {
 	began int64 // number of the newer half since 1970
 	quota [2]quota
+	of    [2]T
 }
 
 // move goes on to a time, and returns the newer half; a half lasts for so many ms. It empties what is too old: a clock
 // that stands still empties nothing, and one that jumps empties both halves.
-func (h *halves) move(nowMillis, lasts int64, empty func(half int)) (newer int) {
+func (h *halves[T]) move(nowMillis, lasts int64) (newer int) {
 	now := nowMillis / lasts
 	newer = int(now & 1)
 	if now == h.began {
 		return newer
 	}
-	for half := range h.quota {
+	for half := range h.of {
 		if half == newer || now != h.began+1 {
-			h.quota[half] = quota{}
-			empty(half)
+			var none T
+			h.quota[half], h.of[half] = quota{}, none
 		}
 	}
 	h.began = now
@@ -60,21 +61,15 @@ func (h *halves) move(nowMillis, lasts int64, empty func(half int)) (newer int) 
 // Seen is what one worker was asked for in the last 5 to 10 s, whatever became of it. The zero value has seen nothing.
 // In each half a cohort gives at most one sample and a hundredth of all. So does one key, however much it sends.
 type Seen struct {
-	halves
-	cells [2][Classes][Cohorts]int32
+	halves[[Classes][Cohorts]int32]
 }
 
 // Add counts a request. One that is to be rejected by plain chance has a cohort by chance, here and in [Cut.Rejects].
 func (s *Seen) Add(nowMillis int64, c Class, cohort int) {
-	half := s.at(nowMillis)
+	half := s.move(nowMillis, seenMillis)
 	if cohort = cohort & (Cohorts - 1); s.quota[half].take(cohort) {
-		s.cells[half][min(c, Critical)][cohort]++
+		s.of[half][min(c, Critical)][cohort]++
 	}
-}
-
-// at empties what is too old and returns the newer half.
-func (s *Seen) at(nowMillis int64) int {
-	return s.move(nowMillis, seenMillis, func(half int) { s.cells[half] = [Classes][Cohorts]int32{} })
 }
 
 // Cut is which requests are rejected: those of lower classes; of the class itself, those of lower cohorts; and of the
@@ -88,7 +83,7 @@ type Cut struct {
 // Cut is where to cut, so that the ratio of the requests below [Critical] is rejected: from the lowest class and
 // cohort on. Where none has been seen, as after a jump of the clock, it rejects none.
 func (s *Seen) Cut(nowMillis, ratio int64) Cut {
-	s.at(nowMillis)
+	s.move(nowMillis, seenMillis)
 	var all int64
 	for c := range Critical {
 		for cohort := range Cohorts {
@@ -112,7 +107,7 @@ func (s *Seen) Cut(nowMillis, ratio int64) Cut {
 }
 
 func (s *Seen) cell(c Class, cohort int) int64 {
-	return int64(s.cells[0][c][cohort]) + int64(s.cells[1][c][cohort])
+	return int64(s.of[0][c][cohort]) + int64(s.of[1][c][cohort])
 }
 
 // probes is which part of each class no cut rejects, in millionths: without them nobody would notice that the upstream

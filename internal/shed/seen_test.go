@@ -115,7 +115,7 @@ func TestOneKey(t *testing.T) {
 			s.Add(noon, Normal, 7)
 		}
 		key()
-		q := s.quota[s.at(noon)]
+		q := s.quota[s.move(noon, seenMillis)]
 		if q.of[7] > q.all/100+1 {
 			t.Errorf("%d others: %d of %d samples are of one key", others, q.of[7], q.all)
 		}
