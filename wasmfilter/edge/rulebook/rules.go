@@ -16,7 +16,7 @@ import (
 var (
 	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
 	keyRulesTag = []byte("rulestag2") // rulesTag
-	keyRejected = []byte("rejected")  // rejections
+	keyRejected = []byte("rejected")  // rejection
 )
 
 // fetchSoonest is the least time between two fetches of the rules, by whichever worker.
