@@ -148,7 +148,7 @@ func (a *accounts) settle(now lease.Millis, h *hit) {
 	}
 	a.uplink.GiveBackLater(now, p, h.key, back[0])
 	a.uplink.GiveBackLater(now, p, h.key, back[1])
-	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: h.key, Want: debt})
+	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: h.key, Want: debt, Account: true})
 }
 
 // refundLocal puts back what a hit of scope: pop took.
@@ -215,7 +215,7 @@ func (a *accounts) reported(now, sent lease.Millis, r *uplink.Report, g lease.Gr
 		e.Apply(&p.Terms, now, sent, want, g, 0, jitter)
 		debt = e.Owed(now)
 	})
-	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: key, Want: debt})
+	a.uplink.ReportLater(now, uplink.Report{Policy: p, Key: key, Want: debt, Account: true})
 	a.port.Unreported += uint64(dropped)
 }
 

@@ -11,7 +11,7 @@ import (
 func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
 	defer d.giveUp(f)
 	for i := range f.Reports {
-		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
+		if r := &f.Reports[i]; r.Account && f.Answered {
 			d.accounts.reported(now, f.Sent, r, r.Policy.Granted(&f.Grants[i]))
 		}
 	}

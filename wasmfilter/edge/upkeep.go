@@ -127,6 +127,5 @@ func (k *upkeep) find(now lease.Millis, e *table.Entry) (uplink.Report, bool) {
 	if !ok {
 		return uplink.Report{}, false
 	}
-	text := append([]byte(nil), e.Key...)
-	return uplink.Report{Policy: p, Key: p.Key(k.pop.Seed, text), Want: want}, true
+	return uplink.Report{Policy: p, Key: p.Key(k.pop.Seed, e.Key), Want: want, Account: true}, true
 }

@@ -20,10 +20,9 @@ type Lane struct {
 	gathered []Ask
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // requests wait for what has gathered
-	returns  []Report     // units to give back that are in no account any more
-	soon     bool         // some of returns were taken for requests that were rejected
-	findings []Report     // what the background scan found
-	later    lease.Millis // until then returns and findings wait for a call of others; 0: they do not
+	reports  []Report     // units to give back, and what the background scan found
+	soon     bool         // some of reports are of units that were taken for requests that were rejected
+	later    lease.Millis // until then reports wait for a call of others; 0: they do not
 	flying   int          // calls in flight
 	took     lease.Millis // about the longest of the last answers
 }
@@ -42,9 +41,10 @@ type Ask interface {
 
 // Report is a want that asks for nothing.
 type Report struct {
-	Policy *rulebook.Policy // in a call: of the account that takes the answer; nil: none does
-	Key    table.Key
-	Want   lease.Want
+	Policy  *rulebook.Policy
+	Key     table.Key
+	Want    lease.Want
+	Account bool // the account of the key takes the answer
 }
 
 // Gather puts an ask on the lane.
@@ -85,15 +85,15 @@ const settleFor lease.Millis = 1000
 
 // wait is until when something that a response has settled may wait: others may not wait so long.
 func (l *Lane) wait(now lease.Millis) lease.Millis {
-	if len(l.returns)+len(l.findings) == 0 {
+	if len(l.reports) == 0 {
 		return now + settleFor
 	}
 	return l.later
 }
 
-// reports reports whether returns and findings need a call of their own.
-func (l *Lane) reports(now lease.Millis) bool {
-	n := len(l.returns) + len(l.findings)
+// reportsDue reports whether reports need a call of their own.
+func (l *Lane) reportsDue(now lease.Millis) bool {
+	n := len(l.reports)
 	return n > 0 && now >= l.later || n >= maxWants/2
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // maxWants bounds the asks in one call; the others travel with the next.
@@ -31,9 +30,7 @@ func (u *Uplink) send(now lease.Millis, l *Lane) {
 	}
 	u.size = envelopeSize
 	u.addAsks(now, l, f, &call)
-	l.returns = u.addReports(f, l.returns, maxWants/2, false)
-	l.soon = l.soon && len(l.returns) > 0
-	l.findings = u.addReports(f, l.findings, wire.MaxWants-len(req.Wants), true)
+	u.addReports(l, f)
 	rotate(req.Wants, len(f.Asks)) // so that the asks find what is given back
 	if req.TraceParent = f.traces; len(f.traces) > 0 {
 		call.TraceParent = f.traces[0]
@@ -78,19 +75,19 @@ func (u *Uplink) addAsks(now lease.Millis, l *Lane, f *Flight, call *Call) {
 	l.urgent = l.urgent && len(l.gathered) > 0
 }
 
-// addReports adds the first of a list of reports to the call, as far as it has room for
-// them, and returns the others. The account takes the answer if account is true.
-func (u *Uplink) addReports(f *Flight, list []Report, most int, account bool) (rest []Report) {
+// addReports moves reports into the call, as far as it has room for them.
+func (u *Uplink) addReports(l *Lane, f *Flight) {
 	n := 0
-	for ; n < min(len(list), most) && u.fits(len(list[n].Policy.Rule.Name)+len(list[n].Key.Text)); n++ {
-		r := list[n]
-		u.request.Wants = append(u.request.Wants, r.Policy.Named(r.Key, &r.Want))
-		if !account {
-			r.Policy, r.Key = nil, table.Key{}
+	for ; n < len(l.reports) && len(u.request.Wants) < wire.MaxWants; n++ {
+		r := &l.reports[n]
+		if !u.fits(len(r.Policy.Rule.Name) + len(r.Key.Text)) {
+			break
 		}
-		f.Reports = append(f.Reports, r)
+		u.request.Wants = append(u.request.Wants, r.Policy.Named(r.Key, &r.Want))
+		f.Reports = append(f.Reports, *r)
 	}
-	return append(list[:0], list[n:]...)
+	l.reports = append(l.reports[:0], l.reports[n:]...)
+	l.soon = l.soon && len(l.reports) > 0
 }
 
 // Whatever requests come, a call keeps within the bounds of its receiver: what one

@@ -77,7 +77,7 @@ func (u *Uplink) Flush(now lease.Millis) {
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *Uplink) Tick(now lease.Millis) {
 	for _, l := range u.lanes {
-		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && l.reports(now)) {
+		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && l.reportsDue(now)) {
 			l.Probed(now, u.pop.Jitter())
 			u.send(now, l)
 		}
@@ -117,53 +117,51 @@ const (
 
 // maxReports bounds what waits to be given back, or to be reported, per lane. Units beyond
 // are lost until their leases end.
-const maxReports = 1024
+const maxReports = 2048
+
+// Report has a report travel with the next call, if there is room for it.
+func (u *Uplink) Report(r Report) {
+	l := u.Lane(r.Policy)
+	if l.later = 0; len(l.reports) < maxReports {
+		r.Key.Text = append([]byte(nil), r.Key.Text...)
+		l.reports = append(l.reports, r)
+	}
+}
+
+// ReportLater is Report for the debt of a response, or for units that it has left: it waits up to a second for a call of others.
+// Nothing for a want of neither.
+func (u *Uplink) ReportLater(now lease.Millis, r Report) {
+	if r.Want.Overdrawn+r.Want.Unused > 0 {
+		l := u.Lane(r.Policy)
+		later := l.wait(now)
+		u.Report(r)
+		l.later = later
+	}
+}
 
 // GiveBack returns units with the next call.
 func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
-	if part.Units == 0 {
-		return
+	if part.Units > 0 {
+		u.Report(Report{Policy: p, Key: key, Want: lease.Want{Unused: part.Units, Lease: part.Lease}})
 	}
-	key.Text = append([]byte(nil), key.Text...)
-	l := u.Lane(p)
-	l.later = 0
-	l.returns = queue(l.returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // GiveBackLater is GiveBack for units that a response has left. Responses are many, and those of one key are one report.
 func (u *Uplink) GiveBackLater(now lease.Millis, p *rulebook.Policy, key table.Key, part holder.Part) {
-	if part.Units == 0 {
-		return
-	}
 	l := u.Lane(p)
-	for i := range l.returns {
-		if r := &l.returns[i]; r.Key.Hash == key.Hash && r.Want.Lease == part.Lease && r.Policy == p {
+	for i := range l.reports {
+		if r := &l.reports[i]; !r.Account && r.Key.Hash == key.Hash && r.Want.Lease == part.Lease && r.Policy == p {
 			r.Want.Unused += part.Units
 			return
 		}
 	}
-	later := l.wait(now)
-	u.GiveBack(p, key, part)
-	l.later = later
-}
-
-// ReportLater is Report for the debt of a response; nothing for a want of zero.
-func (u *Uplink) ReportLater(now lease.Millis, r Report) {
-	if r.Want.Overdrawn > 0 {
-		later := u.Lane(r.Policy).wait(now)
-		r.Key.Text = append([]byte(nil), r.Key.Text...)
-		u.Report(r)
-		u.Lane(r.Policy).later = later
-	}
+	u.ReportLater(now, Report{Policy: p, Key: key, Want: lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // Settle tells with the next call that reserved units count.
 func (u *Uplink) Settle(p *rulebook.Policy, key table.Key, part holder.Part) {
 	if part.Units > 0 {
-		key.Text = append([]byte(nil), key.Text...)
-		l := u.Lane(p)
-		l.later = 0
-		l.returns = queue(l.returns, Report{p, key, lease.Want{Settled: part.Units, Lease: part.Lease}})
+		u.Report(Report{Policy: p, Key: key, Want: lease.Want{Settled: part.Units, Lease: part.Lease}})
 	}
 }
 
@@ -174,19 +172,4 @@ func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part holder.Part)
 	l := u.Lane(p)
 	l.soon = l.soon || part.Units > 0
 	u.GiveBack(p, key, part)
-}
-
-// Report sends what the background scan found with the next call.
-func (u *Uplink) Report(r Report) {
-	l := u.Lane(r.Policy)
-	l.later = 0
-	l.findings = queue(l.findings, r)
-}
-
-// queue puts a report into a list for the next call, if there is room.
-func queue(list []Report, r Report) []Report {
-	if len(list) < maxReports {
-		list = append(list, r)
-	}
-	return list
 }

@@ -186,18 +186,18 @@ func TestCallsAreBounded(t *testing.T) {
 	w := newWay(t)
 	for range 600 {
 		w.GiveBack(w.policy, table.Key{Text: []byte("k")}, holder.Part{Units: 1})
-		w.Report(Report{Policy: w.policy, Key: table.Key{Text: []byte("k")}})
+		w.Report(Report{Policy: w.policy, Key: table.Key{Text: []byte("k")}, Account: true})
 	}
 	w.GiveBack(w.policy, table.Key{}, holder.Part{})
 	w.asks(600, "k", lease.Never)
-	if got := w.at(w.now + 10); got != "1024 in 100 ms 688 in 100 ms" {
+	if got := w.at(w.now + 10); got != "1024 in 100 ms 776 in 100 ms" {
 		t.Errorf("calls %q", got)
 	}
 	f := w.flights[1]
-	if len(f.Asks) != 512 || len(f.Reports) != wire.MaxWants-512 || f.Reports[0].Policy != nil || f.Reports[256].Policy == nil {
+	if len(f.Asks) != 512 || len(f.Reports) != wire.MaxWants-512 || f.Reports[0].Account || !f.Reports[1].Account {
 		t.Errorf("%d asks and %d reports in the first call", len(f.Asks), len(f.Reports))
 	}
-	if f = w.flights[2]; len(f.Asks) != 88 || len(w.lane.gathered)+len(w.lane.findings) > 0 {
+	if f = w.flights[2]; len(f.Asks) != 88 || len(w.lane.gathered)+len(w.lane.reports) > 0 {
 		t.Errorf("%d asks in the second call, %d are left", len(f.Asks), len(w.lane.gathered))
 	}
 	w = newWay(t)
