@@ -17,7 +17,8 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	if deadline, ok := ctx.Deadline(); ok {
 		q.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
 	}
-	asks = q.takeDebts(asks)
+	all := asks
+	asks = q.takeDebts(all)
 	for i := 0; i < len(asks); {
 		n := engine.GroupLen(asks[i:])
 		switch {
@@ -27,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 			q.pass(&asks[i], i)
 		case asks[i].Policy.Limit.Concurrent():
 			q.slots(&asks[i], i)
-		case q.onlyOwes(&asks[i], i):
+		case asks[i].Peeks() && owes(all[i]):
 		default:
 			q.one(&asks[i], i)
 		}
@@ -37,7 +38,9 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	if len(q.groups) > 0 {
 		q.undoDenied()
 	}
-	q.answerDebts()
+	if len(q.grants) > len(all) {
+		q.answerDebts(all, asks, grants)
+	}
 	s.leased.Add(q.leased)
 	s.denied.Add(q.denied)
 	s.failed.Add(q.failed)
@@ -51,14 +54,13 @@ type acquisition struct {
 	store  *Store
 	ctx    context.Context
 	now    lease.Millis
-	ends   lease.Millis // its deadline
-	grants []lease.Grant
+	ends   lease.Millis  // its deadline
+	grants []lease.Grant // of the asks and, if there are any, of their debts
 
 	leased, denied, failed uint64   // answered from memory
 	answers                *answers // what it waits for; nil: nothing
 	batch                  *batch   // nil: nothing is to be asked
 	groups                 []group  // that are not rejected from memory
-	owed                   []*owed  // debts that were passed on
 }
 
 // one decides on an ask that is alone, or lets it wait.
@@ -174,7 +176,7 @@ func (q *acquisition) overCapacity(a *engine.Ask, i int) {
 		q.pass(a, i)
 		return
 	}
-	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Settled: w.Settled, Lease: w.Lease}})
+	q.store.askSoon(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Settled: w.Settled, Lease: w.Lease}})
 	q.grants[i] = nothing(a)
 }
 

@@ -31,7 +31,6 @@ type pending struct {
 	queue  []waiter     // who is answered, in order; those who want nothing read what is left
 	debt   uint64       // of the relay itself, by its own number
 	back   int64        // units of the key that go back with it, beside the account's own
-	owed   *owed        // a debt of a caller that was passed on; nil: none
 	before []engine.Ask // are sent before it, in calls of their own
 }
 
@@ -76,10 +75,10 @@ func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group
 
 // pass adds an ask as it is, but for its key, which is the caller's and may be needed
 // for longer than the caller stays.
-func (b *batch) pass(a *engine.Ask, w waiter) {
+func (b *batch) pass(a *engine.Ask, queue ...waiter) {
 	passed := *a
 	passed.Key = bytes.Clone(a.Key)
-	b.put(passed, pending{key: key{store: b.store}, queue: []waiter{w}})
+	b.put(passed, pending{key: key{store: b.store}, queue: queue})
 }
 
 // take adds an ask for a request's slots, as it is.
@@ -108,7 +107,7 @@ func (q *acquisition) send() {
 		left := time.Until(deadline)
 		b.patience = min(b.patience, max(left-left/10, q.store.config.Answers))
 	}
-	q.store.out.Go(func() { b.run(context.WithoutCancel(q.ctx)) })
+	go b.run(context.WithoutCancel(q.ctx))
 }
 
 // run asks the store, hands out each answer as it comes, and returns when all have.

@@ -1,9 +1,7 @@
 package leasecache
 
 import (
-	"bytes"
 	"slices"
-	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -58,25 +56,15 @@ func (s *Store) Owe(a *engine.Ask, units int64) {
 	}
 }
 
-// owed is a debt of a caller on its way to the store: units that it admitted without a
-// lease. The cache neither adds debts up nor pays them from its own leases: the caller
-// repeats a debt until it is acknowledged, and only the store can distinguish a repetition from
-// another debt.
-type owed struct {
-	ask     engine.Ask // the debt alone; its key is the caller's
-	at      int        // index of the want's grant
-	answers *answers
-	grant   int                         // at, if the want reports nothing else: the store's grant is the answer; else noGrant
-	above   atomic.Pointer[lease.Grant] // the store's answer, if it has taken the debt
-}
-
-// takeDebts takes the debts out of asks and passes each on to the store, in an ask of its
-// own that asks for nothing. The others are decided as if there were none. What it
-// returns is a copy where there are debts: asks are the caller's.
+// takeDebts takes the debts out of asks and passes each on to the store, in an ask of its own that asks for nothing. The
+// cache neither adds debts up nor pays them from its own leases: the caller repeats a debt until it is acknowledged, and
+// only the store can distinguish a repetition from another debt. It returns a copy where there are debts, and then the
+// grants of the debts follow those of the asks: both are the caller's.
 func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 	if !slices.ContainsFunc(asks, owes) {
 		return asks
 	}
+	q.grants = make([]lease.Grant, 2*len(asks))
 	rest := slices.Clone(asks)
 	for i := range rest {
 		a := &rest[i]
@@ -85,19 +73,12 @@ func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 		}
 		debt := engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
-		o := &owed{ask: debt, at: i, grant: noGrant}
-		if q.owed = append(q.owed, o); a.Group == 0 && a.Peeks() {
-			o.grant = i
+		switch at := len(asks) + i; {
+		case !q.store.pauses(q.now, &debt):
+			q.pass(&debt, at)
+		case a.Peeks():
+			q.unavailable(at)
 		}
-		if q.store.pauses(q.now, &debt) {
-			if o.grant != noGrant {
-				q.unavailable(i)
-			}
-			continue
-		}
-		o.answers = q.await(o.grant)
-		debt.Key = bytes.Clone(a.Key) // the caller may leave before it is sent
-		q.asking().put(debt, pending{key: key{store: q.store}, owed: o})
 	}
 	return rest
 }
@@ -106,34 +87,21 @@ func owes(a engine.Ask) bool {
 	return a.Want.Overdrawn > 0 && !a.Policy.Limit.Concurrent()
 }
 
-// onlyOwes reports whether grant i is the answer to a debt, or was given already.
-func (q *acquisition) onlyOwes(a *engine.Ask, i int) bool {
-	if q.owed == nil || !a.Peeks() {
-		return false
-	}
-	return slices.ContainsFunc(q.owed, func(o *owed) bool { return o.grant == i })
-}
-
-// reply takes the store's answer to a debt. The key learns from it, too.
-func (o *owed) reply(now lease.Millis, s *Store, a *engine.Ask, g lease.Grant) {
-	s.withEntry(a, func(k key) {
-		k.Value.noteReply(now, g.Status, s.config.Jitter)
-		k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
-	})
-	if decided(g) {
-		o.above.Store(&g)
-	}
-	o.answers.answer(o.grant, g)
-}
-
-// answerDebts puts into the grants of wants what became of their debts.
-func (q *acquisition) answerDebts() {
-	for _, o := range q.owed {
-		if g, above := &q.grants[o.at], o.above.Load(); above != nil {
-			*g = o.ask.Policy.Terms.AfterDebt(*g, *above)
-		} else {
-			g.StillOwed = true
+// answerDebts answers asks of which rest are those without the debts. Of one that reported nothing else, the answer to the
+// debt is the answer.
+func (q *acquisition) answerDebts(asks, rest []engine.Ask, grants []lease.Grant) {
+	for i := range asks {
+		g, debt := q.grants[i], q.grants[len(asks)+i]
+		if owes(asks[i]) {
+			if rest[i].Peeks() {
+				g = debt
+			}
+			g.StillOwed = !decided(debt)
+			if decided(debt) {
+				g = asks[i].Policy.Terms.AfterDebt(g, debt)
+			}
 		}
+		grants[i] = g
 	}
 }
 
@@ -146,7 +114,7 @@ func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
 		}
 	})
 	if !taken {
-		s.due.addAsk(a.GiveBack(&g))
+		s.askSoon(a.GiveBack(&g))
 	}
 }
 

@@ -147,8 +147,7 @@ func (c *cached) evictable() bool {
 	return len(c.waiting) == 0 && c.out == 0 && c.relay.Holder.Overdrawn == 0
 }
 
-// evict removes the entry of a key. Its leases go back to the store. Its timer counts no more, see
-// [timer].
+// evict removes the entry of a key. Its leases go back to the store.
 func (k key) evict(now lease.Millis) {
 	if !k.Policy.Limit.Concurrent() {
 		k.giveAllBack(now)

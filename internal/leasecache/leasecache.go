@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,14 +46,14 @@ type Config struct {
 type Store struct {
 	config Config // complete
 	table  *table.Table[cached]
-	due    timers
 
 	id                                                   [16]byte // names the cache's own debts
 	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
 
-	out      sync.WaitGroup // calls of the store, and one until Run ends
-	open     atomic.Int64   // batches that are not answered
-	draining atomic.Bool    // nothing is asked for ahead any more
+	open     atomic.Int64 // batches that are not answered
+	behind   atomic.Int64 // those of them for whose answers nobody waits
+	draining atomic.Bool  // nothing is asked for ahead any more
+	ended    atomic.Bool  // nothing is asked for any more
 }
 
 // Stats counts asks by who answered them.
@@ -90,11 +89,9 @@ func New(c Config) *Store {
 	s := &Store{
 		config: c,
 		table:  table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		due:    timers{wake: make(chan struct{}, 1)},
 	}
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
-	s.out.Add(1)
 	return s
 }
 

@@ -8,11 +8,7 @@ import (
 
 // reply applies the store's reply to an ask, and answers those who wait for it.
 func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
-	switch {
-	case p.owed != nil:
-		p.owed.reply(now, p.store, a, g)
-		return
-	case p.Entry == nil:
+	if p.Entry == nil {
 		p.replyPassed(now, a, g)
 		return
 	}
@@ -205,6 +201,11 @@ func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		p.store.withEntry(a, func(k key) { k.Value.relay.DebtReplied(slotTerms(a), now, g) })
 	case a.Op == engine.Reset && decided(g):
 		p.store.withEntry(a, key.forgetDenial)
+	case a.Want.Overdrawn > 0: // a debt
+		p.store.withEntry(a, func(k key) {
+			k.Value.noteReply(now, g.Status, p.store.config.Jitter)
+			k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
+		})
 	case !a.Op.Operates():
 		p.store.withEntry(a, func(k key) { k.replyPassing(now, a, g) })
 	}
@@ -227,7 +228,7 @@ func (k key) forgetDenial() {
 func (p *pending) answerPassed(a *engine.Ask, g lease.Grant) {
 	for _, w := range p.queue {
 		if !w.answers.answer(w.at, g) && g.Granted > 0 && !a.Op.Operates() && (a.Holder == 0 || a.Op == engine.Take) {
-			p.store.due.addAsk(a.GiveBack(&g))
+			p.store.askSoon(a.GiveBack(&g))
 		}
 	}
 }

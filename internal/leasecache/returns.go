@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // mostParts is how many parts a key may have to give back. Units of more are lost, and
@@ -89,7 +87,7 @@ func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
 // giveAllBack sends [key.takeAllBack] to the store.
 func (k key) giveAllBack(now lease.Millis) {
 	for _, a := range k.takeAllBack(now) {
-		k.store.due.addAsk(a)
+		k.store.askSoon(a)
 	}
 }
 
@@ -112,13 +110,9 @@ func (k key) takeAllBack(now lease.Millis) (asks []engine.Ask) {
 	return asks
 }
 
-const (
-	// drainCalls is how many calls are out at once while a cache is drained, of some
-	// mostDue asks each: half of what a node of the store queues by default.
-	drainCalls = 8
-	// drainPoll is how often to look whether the calls of others have ended.
-	drainPoll = time.Millisecond
-)
+// While a cache is drained so many calls are out at once, of some drainAsks each: half of what a node of the store
+// queues by default.
+const drainCalls, drainAsks = 8, 256
 
 // Drained is what became of the units that a cache had.
 type Drained struct {
@@ -140,7 +134,7 @@ func (s *Store) Drain(ctx context.Context) Drained {
 	for quiet := false; !quiet && ctx.Err() == nil; {
 		quiet = s.open.Load() == 0 // else what is out may bring more after this round
 		d.round(ctx)
-		repeat.Until(ctx, drainPoll, func() bool { return s.open.Load() == 0 })
+		s.quiesce(ctx)
 	}
 	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
 	s.walk(func(k key) {
@@ -156,7 +150,7 @@ type drain struct {
 	units, lost atomic.Int64
 }
 
-// round sends what is due and what every key has, and returns when it is answered.
+// round sends what every key has, and returns when it is answered.
 func (d *drain) round(ctx context.Context) {
 	s := d.store
 	var calls errgroup.Group
@@ -164,12 +158,9 @@ func (d *drain) round(ctx context.Context) {
 	send := func(b *batch) {
 		calls.Go(func() error { d.send(ctx, b); return nil })
 	}
-	for b, _, _ := s.takeDue(); b != nil; b, _, _ = s.takeDue() {
-		send(b)
-	}
 	b := s.newBatch()
 	s.walk(func(k key) { b.giveUp(s.config.Now(), k) }, func() bool {
-		if len(b.asks) >= mostDue {
+		if len(b.asks) >= drainAsks {
 			send(b)
 			b = s.newBatch()
 		}

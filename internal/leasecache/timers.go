@@ -1,31 +1,22 @@
 package leasecache
 
 import (
-	"bytes"
-	"container/heap"
 	"context"
-	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 const (
-	// mostDue is how many asks are sent at once.
-	mostDue = 256
-	// mostOut is how many asks may be out behind callers at once: so many that a node of
-	// the store that hangs holds up no other before it is not asked any more.
-	mostOut = 16 << 10
-	// mostReturns bounds the give-backs that wait; more are dropped, which wastes
-	// their units and no more.
-	mostReturns = 10_000
+	// maxBehind is how many asks may be out behind callers at once: so many that a node of the store that hangs
+	// holds up no other before it is not asked any more. Keys beyond that are asked for after askLater. Give-backs
+	// beyond that are dropped, which wastes their units and no more.
+	maxBehind = 16 << 10
+	askLater  = 10 * time.Millisecond
 	// sweepCalls is in how many parts the table is looked through: all of it every 2 s, so
 	// that idle leases go back soon.
 	sweepCalls = 20
@@ -41,38 +32,6 @@ const (
 	waited               // somebody waits
 )
 
-// timers are when the store is to be asked for keys, though no call brings that about. They
-// are safe for concurrent use; add is called under the lock of the key's shard.
-type timers struct {
-	wake chan struct{} // the first one has changed
-
-	mu   sync.Mutex
-	keys byTime
-	asks []engine.Ask // due: they give back units or slots of keys without an entry
-}
-
-// timer is that of a key. It counts only while its entry has the same time for it: another
-// time may have been set since, or the entry may be another key's by now.
-type timer struct {
-	key
-	at lease.Millis
-}
-
-// byTime is a heap.
-type byTime []timer
-
-func (h byTime) Len() int           { return len(h) }
-func (h byTime) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h byTime) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byTime) Push(t any)        { *h = append(*h, t.(timer)) }
-func (h *byTime) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = timer{}
-	*h = (*h)[:last]
-	return t
-}
-
 // schedule sets the timer of a key, or lets it end earlier: not before the store may be asked for
 // the key, which for those who wait is at once unless it does not answer. While an ask is out only
 // they need one: the reply brings up the rest.
@@ -86,8 +45,7 @@ func (k key) schedule(at lease.Millis, why reason) {
 	}
 	at = max(at, v.pause)
 	if v.due == none || at < v.dueAt {
-		v.dueAt = at
-		k.store.due.add(timer{k, at})
+		k.setTimer(at)
 	}
 	v.due = max(v.due, why)
 }
@@ -101,128 +59,86 @@ func (k key) report(now lease.Millis) {
 	k.schedule(now, report)
 }
 
-func (d *timers) add(t timer) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	heap.Push(&d.keys, t)
-	if d.keys[0].Entry == t.Entry {
-		d.ring()
-	}
+// setTimer has the key asked for at a time.
+func (k key) setTimer(at lease.Millis) {
+	k.Value.dueAt = at
+	time.AfterFunc(time.Duration(max(0, at-k.store.config.Now()))*time.Millisecond, func() { k.askDue(at) })
 }
 
-// addAsk adds an ask that is due, and for whose answer nobody waits.
-func (d *timers) addAsk(a engine.Ask) {
-	a.Key = bytes.Clone(a.Key)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.asks) < mostReturns {
-		d.asks = append(d.asks, a)
-	}
-	d.ring()
-}
-
-func (d *timers) ring() {
-	select {
-	case d.wake <- struct{}{}:
+// askDue asks for a key whose timer has ended.
+func (k key) askDue(at lease.Millis) {
+	s := k.store
+	b := s.newBatch() // before the key is looked at, so that a drain waits for it
+	switch now := s.config.Now(); {
+	case s.ended.Load():
+	case now < at, s.behind.Load() >= maxBehind:
+		time.AfterFunc(askLater, func() { k.askDue(at) })
 	default:
+		b.askFor(now, k, at)
 	}
+	b.runBehind()
 }
 
-// take takes what is due, as much as is sent at once. next is how long until the next timer
-// ends; false: there is none.
-func (d *timers) take(now lease.Millis) (keys []timer, asks []engine.Ask, next time.Duration, more bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for len(d.keys) > 0 && d.keys[0].at <= now && len(keys) < mostDue {
-		keys = append(keys, heap.Pop(&d.keys).(timer))
+// askSoon sends an ask for whose answer nobody waits: it gives back units or slots.
+func (s *Store) askSoon(a engine.Ask) {
+	if s.ended.Load() || s.behind.Load() >= maxBehind {
+		return
 	}
-	n := min(len(d.asks), mostDue)
-	asks, d.asks = slices.Clone(d.asks[:n]), slices.Delete(d.asks, 0, n)
-	switch {
-	case len(d.asks) > 0:
-		return keys, asks, 0, true
-	case len(d.keys) > 0:
-		return keys, asks, time.Duration(max(d.keys[0].at-now, 0)) * time.Millisecond, true
-	}
-	return keys, asks, 0, false
+	b := s.newBatch()
+	b.pass(&a)
+	go b.runBehind()
 }
 
-// Run asks the store behind the callers and forgets idle keys, until ctx ends. It
-// returns when all calls of the store have; Acquire must not be called any more then.
+// runBehind asks the store behind the callers.
+func (b *batch) runBehind() {
+	b.store.behind.Add(1)
+	defer b.store.behind.Add(-1)
+	b.run(context.Background())
+}
+
+// Run forgets idle keys until ctx ends. It returns when all calls of the store have; Acquire must not be called any
+// more then.
 func (s *Store) Run(ctx context.Context) error {
-	defer func() {
-		s.out.Done()
-		s.out.Wait()
-	}()
-	var tasks errgroup.Group
-	tasks.Go(func() error { s.sendDue(ctx); return nil })
-	tasks.Go(func() error { table.SweepAll(ctx, sweepCalls, s.Sweep); return nil })
-	return tasks.Wait()
+	table.SweepAll(ctx, sweepCalls, s.Sweep)
+	s.ended.Store(true)
+	s.quiesce(context.Background())
+	return nil
 }
 
-// sendDue sends what is due as soon as it is, and waits for no answer.
-func (s *Store) sendDue(ctx context.Context) {
-	out := semaphore.NewWeighted(mostOut)
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.due.wake:
-		case <-next.C:
-		}
-		b, wait, more := s.takeDue()
-		if more {
-			next.Reset(wait)
-		}
-		if b == nil {
-			continue
-		}
-		n := int64(len(b.asks))
-		if out.Acquire(ctx, n) != nil {
-			b.close()
-			return
-		}
-		s.out.Go(func() {
-			defer out.Release(n)
-			b.run(ctx)
-		})
-	}
+// pollEvery is how often to look whether calls of the store have ended.
+const pollEvery = time.Millisecond
+
+// quiesce returns when no call of the store is out, or ctx ends.
+func (s *Store) quiesce(ctx context.Context) {
+	repeat.Until(ctx, pollEvery, func() bool { return s.open.Load() == 0 })
 }
 
 // Flush sends what is due, and returns when it is answered.
 func (s *Store) Flush(ctx context.Context) {
-	if b, _, _ := s.takeDue(); b != nil {
-		b.run(ctx)
+	now := s.config.Now()
+	var due []func()
+	s.walk(func(k key) {
+		if at := k.Value.dueAt; k.Value.due != none && at <= now {
+			due = append(due, func() { k.askDue(at) })
+		}
+	}, func() bool { return true })
+	for _, ask := range due {
+		ask()
 	}
-}
-
-// takeDue makes a batch of what is due; nil: nothing is.
-func (s *Store) takeDue() (b *batch, next time.Duration, more bool) {
-	b = s.newBatch() // before it is taken, so that a drain waits for it
-	keys, asks, next, more := s.due.take(s.config.Now())
-	for _, t := range keys {
-		b.askFor(s.config.Now(), t)
-	}
-	for _, a := range asks {
-		b.put(a, pending{key: key{store: s}})
-	}
-	if len(b.asks) == 0 {
-		b.close()
-		b = nil
-	}
-	return b, next, more
+	s.quiesce(ctx)
 }
 
 // askFor adds the ask for a key whose timer has ended: for those who wait, or for what was to be
 // asked behind the callers.
-func (b *batch) askFor(now lease.Millis, t timer) {
-	t.shard.Lock()
-	defer t.shard.Unlock()
-	k, v := t.key, &t.Value
+//
+// The timer counts only while its entry has the same time for it: another time may have been set since, or the entry
+// may be another key's by now.
+func (b *batch) askFor(now lease.Millis, k key, at lease.Millis) {
+	k.shard.Lock()
+	defer k.shard.Unlock()
+	v := &k.Value
 	why := v.due
-	if why == none || v.dueAt != t.at {
+	if why == none || v.dueAt != at {
 		return
 	}
 	v.due = none

@@ -60,8 +60,8 @@ func (k key) awaitNext(now lease.Millis, w waiter) bool {
 		return false
 	}
 	if at := now + in; v.due != waited || v.dueAt > at {
-		v.due, v.dueAt = waited, at
-		k.store.due.add(timer{k, at})
+		v.due = waited
+		k.setTimer(at)
 	}
 	return true
 }
@@ -123,16 +123,11 @@ type answers struct {
 	missing int           // and one more until the caller has made all its asks
 }
 
-// noGrant is the index of an answer that is none of the caller's grants.
-const noGrant = -1
-
 // expect notes that grant i comes later.
 func (r *answers) expect(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i != noGrant {
-		r.grants[i] = lease.Grant{Status: lease.Unavailable}
-	}
+	r.grants[i] = lease.Grant{Status: lease.Unavailable}
 	r.missing++
 }
 
@@ -143,9 +138,7 @@ func (r *answers) answer(i int, g lease.Grant) bool {
 	if r.grants == nil {
 		return false
 	}
-	if i != noGrant {
-		r.grants[i] = g
-	}
+	r.grants[i] = g
 	r.arrived()
 	return true
 }
