@@ -74,6 +74,32 @@ func (w *world) left() int64 {
 	return r.Governing(rule.AnyHeaders).Remaining + 1
 }
 
+// TestStreamsEndAtOnce: streams that have reserved many times the burst of a bucket end together, and what they give back is
+// credible.
+func TestStreamsEndAtOnce(t *testing.T) {
+	for _, more := range []string{"", `,"on_limit":{"block":"1h"}`} {
+		w := newWorld(t, 1, `{"rules":[{"name":"tokens","key":[],"limit":"80/1s","algorithm":"token_bucket","consistency":"exact","on_failure":"deny",
+			"cost":{"estimate":{"header":"x-cost","max":80},"actual":{"header":"x-used"},"max":80}`+more+`}]}`)
+		var streams []*Request
+		for range 10 {
+			streams = append(streams, w.asks(0, "80"))
+			w.pass(1100)
+			w.settle()
+		}
+		if n := admittedOf(streams); n != 10 {
+			t.Fatalf("%d streams, want 10", n)
+		}
+		for _, r := range streams {
+			w.costs(0, r, "0")
+		}
+		w.pass(1200)
+		w.settle()
+		if got := w.left(); got != 80 {
+			t.Errorf("%s: %d left, want 80", more, got)
+		}
+	}
+}
+
 // TestMaxStream: a stream that lasts longer gets nothing back, and pays what it has cost beyond the estimate.
 func TestMaxStream(t *testing.T) {
 	for tier, more := range tiers {

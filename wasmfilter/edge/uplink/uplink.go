@@ -146,11 +146,12 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part holder.Part) {
 	}
 }
 
-// GiveBackLater is GiveBack for units that a response has left. Responses are many, and those of one key are one report.
+// GiveBackLater is GiveBack for units that a response has left. Responses are many, and those of one key are one report,
+// as far as a region believes it.
 func (u *Uplink) GiveBackLater(now lease.Millis, p *rulebook.Policy, key table.Key, part holder.Part) {
 	l := u.Lane(p)
 	for i := range l.reports {
-		if r := &l.reports[i]; !r.Account && r.Key.Hash == key.Hash && r.Want.Lease == part.Lease && r.Policy == p {
+		if r := &l.reports[i]; !r.Account && r.Key.Hash == key.Hash && r.Want.Lease == part.Lease && r.Policy == p && !p.Terms.Lies(r.Want.Unused+part.Units) {
 			r.Want.Unused += part.Units
 			return
 		}
