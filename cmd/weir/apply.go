@@ -108,7 +108,7 @@ func (c *change) by() versions.Change {
 // errChanges ends a dry run of a change that would make one: by the text of the document, as a version keeps it.
 var errChanges = errors.New("this would make a change")
 
-// compare prints how a document differs from that of the version in force, which it names, and which requests change. The error is errChanges then.
+// compare prints how a document differs from that of the version in force, which it names, and what changes in the rules. The error is errChanges then.
 func (c *change) compare(ctx context.Context, s store, before versions.Version, name string, d *rulefile.Document, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {

@@ -17,10 +17,10 @@ type diffCmd struct {
 	cli.Format `embed:""`
 }
 
-// errDiffers is the result of a comparison by which requests change, or may change.
-var errDiffers = errors.New("requests change")
+// errDiffers is the result of a comparison by which rules change.
+var errDiffers = errors.New("rules change")
 
-// Run prints which requests change.
+// Run prints what changes.
 func (d *diffCmd) Run(stdout io.Writer) error {
 	var sets [2]*rule.Set
 	r := &report{format: "text", out: stdout}
@@ -37,10 +37,13 @@ func (d *diffCmd) Run(stdout io.Writer) error {
 	return changes(sets[0], sets[1], d.Output, stdout)
 }
 
-// changes prints which requests rules change, in the format text or json. The error is errDiffers if any does.
+// changes prints what changes between rules, in the format text or json. The error is errDiffers if any does.
 func changes(before, after *rule.Set, format string, out io.Writer) error {
-	d := rulediff.Compare(context.Background(), before, after, time.Now())
-	err := cli.Format{Output: format}.Print(out, d, cli.Escaped(d.String(), "\n")) // it may have the words of others
+	d, err := rulediff.Compare(context.Background(), before, after, time.Now())
+	if err != nil {
+		return err
+	}
+	err = cli.Format{Output: format}.Print(out, d, cli.Escaped(d.String(), "\n")) // it may have the words of others
 	if err == nil && !d.Same() {
 		err = errDiffers
 	}

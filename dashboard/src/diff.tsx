@@ -1,4 +1,4 @@
-// Which requests change between two versions of the rules.
+// What changes between two versions of the rules.
 
 import { written } from "./format"
 import type { Diff } from "./types"
@@ -14,7 +14,7 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
     left -= some.length
     return some
   }
-  if (of.rules.length === 0) return <p class="well">No request changes.</p>
+  if (of.rules.length === 0) return <p class="well">No rule changes.</p>
   return (
     <>
       {rules.length === 0 && <p>Nothing changes for this rule.</p>}
@@ -40,11 +40,7 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
                     </ins>
                   )}
                   {c.counters && <span class="muted"> counters {c.counters === "kept" ? "are kept" : "start at zero"}</span>}
-                  {c.example && (
-                    <code>
-                      <Text of={example(c.example)} most={300} />
-                    </code>
-                  )}
+                  {c.effect && <span class="muted"> {c.effect}</span>}
                 </li>
               ))}
             </ul>
@@ -52,16 +48,10 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
         ))}
       </ul>
       <p class="muted">
-        changed {of.changed}, added {of.added}, removed {of.removed}, undecided {of.undecided}
+        changed {of.changed}, added {of.added}, removed {of.removed}
         {changes > drawn && `; the first ${drawn} of ${changes} changes; weir rules diff prints all`}
         {only && others > 0 && `; ${others} other rules change, too`}
       </p>
     </>
   )
-}
-
-/** A request in one line. */
-function example(q: Record<string, unknown>): string {
-  const rest = Object.entries(q).filter(([name]) => !["method", "host", "path"].includes(name))
-  return `${q.method ?? "GET"} ${q.host ?? ""}${q.path} ` + rest.map(([name, v]) => name + " " + (typeof v === "string" ? v : JSON.stringify(v))).join(", ")
 }

@@ -266,7 +266,6 @@ export interface Diff {
   changed: number
   added: number
   removed: number
-  undecided: number
 }
 
 export interface DiffChange {
@@ -274,7 +273,7 @@ export interface DiffChange {
   old?: string
   new?: string
   counters?: string
-  example?: Record<string, unknown>
+  effect?: string
 }
 
 /** A test of a document that ran. */

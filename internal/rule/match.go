@@ -65,22 +65,6 @@ func (s *Set) Match(q *Request, m *Matches) {
 	})
 }
 
-// MatchRule is [Set.Match] for the rule i alone: Hits or Sheds has it or nothing, and Exempt the rule that lifts it, if it is lifted.
-func (s *Set) MatchRule(i int, q *Request, m *Matches) {
-	view, r := s.view(q, m), &s.evaluators[i]
-	if s.rules[i].Mode == Off || !r.match.holds(&view) {
-		return
-	}
-	for by := range s.exempt {
-		if s.evaluators[by].match.holds(&view) {
-			m.exempt = append(m.exempt, by)
-		}
-	}
-	if !m.lifted(s, i) {
-		m.add(i, r, &view)
-	}
-}
-
 // view empties m for a request.
 func (s *Set) view(q *Request, m *Matches) view {
 	m.Hits, m.MissingKey, m.keys, m.made, m.parsed = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0, false

@@ -82,9 +82,6 @@ func (s *Set) WithoutKeys() *Set {
 // Len returns the number of rules, with those that are off.
 func (s *Set) Len() int { return len(s.rules) }
 
-// Exempt returns the number of exempt rules, which are the first ones.
-func (s *Set) Exempt() int { return s.exempt }
-
 // Rule returns the rule i with its defaults filled in, 0 <= i < Len. It must not
 // be changed.
 func (s *Set) Rule(i int) *Rule { return &s.rules[i] }

@@ -52,14 +52,6 @@ func TestShed(t *testing.T) {
 		if got := [2]string{sheds(set, &m), strings.Join(names(set, m.MissingKey), " ")}; got != [2]string{test.want, test.lacking} {
 			t.Errorf("%s: sheds and missing key are %q, want %q and %q", test.headers, got, test.want, test.lacking)
 		}
-		alone := ""
-		for i := range set.Len() {
-			set.MatchRule(i, q, &m)
-			alone = strings.TrimSpace(alone + " " + sheds(set, &m))
-		}
-		if alone != test.want {
-			t.Errorf("%s: each alone %q, want %q", test.headers, alone, test.want)
-		}
 	}
 	q, m := request(set, ":path", "/api/x"), rule.Matches{}
 	q.Metadata = []rule.Value{{Text: "gold", Present: true}}

@@ -2,17 +2,13 @@
 package describe
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/settle"
-	"github.com/weirlimit/weir/internal/ruleset/request"
-	"github.com/weirlimit/weir/internal/ruleset/rulediff"
 )
 
 // Limit is the rule's own limit, such as "5 per minute per client IP"; of a rule without a limit what the rule does instead.
@@ -181,21 +177,4 @@ func list(words []string, last string) string {
 	}
 	end := len(words) - 1
 	return strings.Join(words[:end], ", ") + last + words[end]
-}
-
-// Example is a request that the rule counts or sheds; nil: none was found.
-func Example(ctx context.Context, r *rule.Rule, seed uint64, now time.Time) *request.Request {
-	own := *r
-	if own.Mode == rule.Off {
-		own.Mode = rule.Shadow // whose requests are looked for
-	}
-	none, one := rule.NewSet(nil, nil, seed), rule.NewSet([]rule.Rule{own}, nil, seed)
-	for _, found := range rulediff.Compare(ctx, none, one, now).Rules {
-		for _, c := range found.Changes {
-			if c.Example != nil {
-				return c.Example
-			}
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +40,22 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// The example of a rule is a request that it counts.
+// The example of a rule is a request that it counts or sheds, with each source that it looks at.
 func TestExample(t *testing.T) {
-	r := ruleOf(t, "key: [{ header: x-user }], limit: 5/1m, mode: off, match: { method: POST, path: { prefix: /login } }")
-	q := Example(t.Context(), r, 0, time.Now())
-	if q == nil || q.Method != "POST" || !strings.HasPrefix(q.Path, "/login") || q.Headers["x-user"] == "" {
-		t.Errorf("%+v", q)
-	}
-	if q := Example(t.Context(), ruleOf(t, "mode: exempt, match: { path: /a }"), 0, time.Now()); q != nil {
-		t.Errorf("an exempt rule counts %+v", q)
+	for fields, want := range map[string]string{
+		"key: [{ header: x-user }], limit: 5/1m, mode: off, match: { method: [POST, PUT], path: { prefix: /login } }":                                                                 `{"method":"POST","path":"/logina","headers":{"x-user":"a1"}}`,
+		"key: [client_ip, path], limit: 5/1m, match: { host: '*.b.c', path: { template: '/u/{id}' }, query: { q: a b, r: { present: true } } }":                                       `{"host":"www.b.c","path":"/u/a?q=a+b\u0026r=a","client":"192.0.2.1"}`,
+		"key: [{ client_ip: { trusted_hops: 2 } }, { cookie: d }], limit: 5/1m, match: { cookie: { c: '1' }, header: { x: { present: false } } }":                                     `{"path":"/","headers":{"cookie":"c=1; d=a1","x-forwarded-for":"192.0.2.1, 192.0.2.254"},"client":"192.0.2.1"}`,
+		"key: [{ claim: sub, else: san }, { metadata: { namespace: n, key: k } }, { label: l }, san, route, region, host], limit: 5/1m, match: { region: eu, client_ip: 10.0.0.0/8 }": `{"host":"a1","path":"/","client":"10.0.0.0","claims":{"sub":"a1"},"metadata":{"n:k":"a1"},"san":"a1","route":"a1","region":"eu","labels":{"l":"a1"}}`,
+		"shed: { capacity: 9 }, match: { path: { regex: '/health.*' } }":                                                                                                              `{"path":"/health.*"}`,
+		"key: [client_ip], limit: 5/1m, match: { percent: { from: 99, to: 100 } }":                                                                                                    `{"path":"/","client":"192.0.2.6"}`,
+		"key: [client_ip], limit: 5/1m, match: { path: { regex: '/v[12]' } }":                                                                                                         "null",
+		"mode: exempt, match: { path: /a }": "null",
+	} {
+		r := ruleOf(t, fields)
+		if got := fatal.Get(json.Marshal(Example(r, 0, time.Now())))(t); string(got) != want {
+			t.Errorf("%s:\n%s, want\n%s", fields, got, want)
+		}
 	}
 }
 

@@ -32,11 +32,6 @@ func Covers(outer, inner *rule.Match) bool {
 		each(outer.Not, inner.Not, func(o, i rule.Match) bool { return Covers(&i, &o) })
 }
 
-// Apart reports whether it is plain to see, by methods or paths, that no request fulfils both conditions.
-func Apart(a, b *rule.Match) bool {
-	return a.Ignore|b.Ignore == 0 && (!anyMeet(a.Methods, b.Methods, equal) || !anyMeet(a.Paths, b.Paths, meet))
-}
-
 // each reports whether each item of a list has one of another list that fits it.
 func each[T any](list, in []T, fits func(T, T) bool) bool {
 	return !slices.ContainsFunc(list, func(a T) bool { return !slices.ContainsFunc(in, func(b T) bool { return fits(a, b) }) })
@@ -45,12 +40,6 @@ func each[T any](list, in []T, fits func(T, T) bool) bool {
 // anyOf reports whether each of some alternatives is contained in an outer one; no alternatives are all there are.
 func anyOf[T any](outer, inner []T, contains func(outer, inner T) bool) bool {
 	return len(outer) == 0 || len(inner) > 0 && each(inner, outer, func(i, o T) bool { return contains(o, i) })
-}
-
-// anyMeet reports whether one of some alternatives may hold with one of others.
-func anyMeet[T any](a, b []T, meet func(T, T) bool) bool {
-	meets := func(x T) bool { return slices.ContainsFunc(b, func(y T) bool { return meet(x, y) }) }
-	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, meets)
 }
 
 func equal(a, b string) bool { return a == b }
@@ -78,7 +67,7 @@ func contains(outer, inner rule.Text) bool {
 	case rule.OpRegex:
 		return outer == inner || inner.Op == rule.OpExact && regexp.MustCompile(rule.Whole(outer.Arg)).MatchString(inner.Arg) // checked
 	case rule.OpTemplate:
-		return (inner.Op == rule.OpExact || inner.Op == rule.OpTemplate) && sameSegments(outer.Arg, inner.Arg, false)
+		return (inner.Op == rule.OpExact || inner.Op == rule.OpTemplate) && sameSegments(outer.Arg, inner.Arg)
 	}
 	return outer == inner
 }
@@ -94,23 +83,9 @@ func start(t rule.Text) string {
 	return t.Arg
 }
 
-// meet reports whether one path may fulfil both conditions.
-func meet(a, b rule.Text) bool {
-	switch {
-	case a.Op == rule.OpExact:
-		return contains(b, a)
-	case b.Op == rule.OpExact:
-		return contains(a, b)
-	case a.Op == rule.OpTemplate && b.Op == rule.OpTemplate:
-		return sameSegments(a.Arg, b.Arg, true)
-	}
-	return strings.HasPrefix(start(a), start(b)) || strings.HasPrefix(start(b), start(a))
-}
-
-// sameSegments compares two paths, of which a placeholder in the first one is like any segment; one in the second if
-// it says so.
-func sameSegments(template, path string, both bool) bool {
+// sameSegments compares two paths, of which a placeholder in the first one is like any segment.
+func sameSegments(template, path string) bool {
 	return slices.EqualFunc(strings.Split(template, "/"), strings.Split(path, "/"), func(a, b string) bool {
-		return a == b || rule.IsPlaceholder(a) && b != "" || both && rule.IsPlaceholder(b) && a != ""
+		return a == b || rule.IsPlaceholder(a) && b != ""
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/lint"
 )
 
 // The effects of a change on requests. A change without one rejects nothing, or its effect depends on the traffic.
@@ -63,12 +64,12 @@ func effectOf(name string, a, b *side) string {
 	switch exempt := a.rule.Mode == rule.Exempt && b.rule.Mode == rule.Exempt; {
 	case name == "mode":
 		return ranked(modes[a.rule.Mode], modes[b.rule.Mode])
-	case name == "match" && exempt && covers(b.rule, a.rule):
-		return looser
-	case name == "match" && exempt && covers(a.rule, b.rule):
-		return stricter
+	case name == "match" && exempt: // which rejects less the wider it is
+		return ranked(widened(a.rule, b.rule), 0)
 	case !a.enforced() || !b.enforced():
 		return ""
+	case name == "match":
+		return ranked(0, widened(a.rule, b.rule))
 	case name == "on_failure":
 		return ranked(failures[a.rule.OnFailure], failures[b.rule.OnFailure])
 	case name == "count":
@@ -83,6 +84,17 @@ func effectOf(name string, a, b *side) string {
 		return ""
 	}
 	return x.effect(*y)
+}
+
+// widened is 1 if the match of b plainly holds wherever that of a does, -1 if it is the other way round, and 0 if it is neither or both.
+func widened(a, b *rule.Rule) (by int) {
+	if lint.Covers(&b.Match, &a.Match) {
+		by++
+	}
+	if lint.Covers(&a.Match, &b.Match) {
+		by--
+	}
+	return by
 }
 
 // ranked is the effect of a change from a strictness to another one.

@@ -1,13 +1,16 @@
 package rulediff
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/lint"
 )
 
 // field is what a rule states. Overrides are fields of their own, and so are limits of single keys.
@@ -21,40 +24,63 @@ type field struct {
 // renewing are the fields that name counters. Those of a limit go on if it keeps its shape.
 var renewing = []string{"algorithm", "align", "hash", "key", "scope"}
 
-// fieldsOf returns what each rule of a set states, as the compiled form has it: without what is at its default. The match of
-// a rule that is not exempt is not among it: requests tell what that does.
-func fieldsOf(set *rule.Set) (all []map[string]field) {
+// side is one version of a rule.
+type side struct {
+	rule        *rule.Rule       // if there is none, one that is off
+	fields      map[string]field // what it states; nil: there is none
+	overrides   []string         // the names of its fields for overrides, in their order
+	unreachable string           // why no request reaches something of it
+}
+
+// version is the rules of a set by their names.
+type version map[string]*side
+
+func newVersion(set *rule.Set, now time.Time) version {
+	v := version{}
+	for i, fields := range fieldsOf(set) {
+		v[set.Rule(i).Name] = fields
+	}
+	for _, w := range lint.Check(set, now) {
+		if s := v[w.Rule]; s != nil && slices.Contains([]string{"never-matches", "always-exempt", "override-unreachable"}, w.Code) {
+			s.unreachable = w.Field + " " + w.Reason
+		}
+	}
+	return v
+}
+
+// of is the rule with a name.
+func (v version) of(name string) *side {
+	return cmp.Or(v[name], &side{rule: &rule.Rule{Name: name, Mode: rule.Off}})
+}
+
+// fieldsOf returns what each rule of a set states, as the compiled form has it: without what is at its default.
+func fieldsOf(set *rule.Set) (all []*side) {
 	var compiled struct {
 		Rules         []map[string]json.RawMessage
 		Seed, Regions json.RawMessage
 	}
 	_ = json.Unmarshal(set.Encode(), &compiled) // it is valid
 	for i, raw := range compiled.Rules {
-		r, fields, match := set.Rule(i), map[string]field{}, map[string]json.RawMessage{}
-		_ = json.Unmarshal(raw["match"], &match) // it is valid, or not there
-		raw["until"], raw["percent"] = match["until"], match["percent"]
+		s := &side{rule: set.Rule(i), fields: map[string]field{}}
 		if strings.Contains(fmt.Sprintf("%s", raw), `"percent":`) {
 			raw["seed"] = compiled.Seed
 		}
-		if set.Regions().Divide(r.Scope, r.OnFailure) {
+		if set.Regions().Divide(s.rule.Scope, s.rule.OnFailure) {
 			raw["regions"] = compiled.Regions
 		}
 		for name, value := range raw {
-			fields[name] = field{text: word(value)}
+			s.fields[name] = field{text: word(value)}
 		}
-		fields["mode"] = field{text: r.Mode.String()}
-		if r.Mode != rule.Exempt {
-			delete(fields, "match")
+		s.fields["mode"] = field{text: s.rule.Mode.String()}
+		if s.rule.Limited() {
+			s.fields["limit"] = field{text: s.fields["limit"].text, shape: set.Limit(i, 0).Shape(), room: roomOf(s.rule.Limits[0].Limit, false)}
+			s.addOverrides(set, i)
+			s.addKeys()
 		}
-		if r.Limited() {
-			fields["limit"] = field{text: fields["limit"].text, shape: set.Limit(i, 0).Shape(), room: roomOf(r.Limits[0].Limit, false)}
-			overrides(fields, set, i)
-			keys(fields, r)
-		}
-		shedFields(fields)
-		delete(fields, "name")
-		delete(fields, "overrides")
-		all = append(all, fields)
+		s.addShed()
+		delete(s.fields, "name")
+		delete(s.fields, "overrides")
+		all = append(all, s)
 	}
 	return all
 }
@@ -62,35 +88,48 @@ func fieldsOf(set *rule.Set) (all []map[string]field) {
 // word is a JSON value as people write it: words of the language have nothing to escape.
 func word(raw []byte) string { return strings.Trim(string(raw), `"`) }
 
-// overrides adds those by attribute, by their names or conditions.
-func overrides(fields map[string]field, set *rule.Set, at int) {
+// addOverrides adds those by attribute, by their names or conditions.
+func (s *side) addOverrides(set *rule.Set, at int) {
 	var list []struct {
 		Name        string
 		When, Limit json.RawMessage
 	}
-	_ = json.Unmarshal([]byte(fields["overrides"].text), &list) // it is valid, or empty
+	_ = json.Unmarshal([]byte(s.fields["overrides"].text), &list) // it is valid, or empty
 	for i, o := range list {
 		name, text := "override "+string(o.When), word(o.Limit)
 		if o.Name != "" {
 			name, text = "override "+o.Name, text+" when "+string(o.When)
 		}
-		v := &set.Rule(at).Limits[i+1]
-		fields[name] = field{text, set.Limit(at, i+1).Shape(), roomOf(v.Limit, v.Unlimited), string(o.When)}
+		v := &s.rule.Limits[i+1]
+		s.fields[name] = field{text, set.Limit(at, i+1).Shape(), roomOf(v.Limit, v.Unlimited), string(o.When)}
+		s.overrides = append(s.overrides, name)
 	}
 }
 
-// shedFields adds what a rule has in place of a limit, each field as one of its own.
-func shedFields(fields map[string]field) {
+// orderIn is the order of the overrides that another version has, too.
+func (s *side) orderIn(other *side) string {
+	var names []string
+	for _, name := range s.overrides {
+		if slices.Contains(other.overrides, name) {
+			names = append(names, strings.TrimPrefix(name, "override "))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// addShed adds what a rule has in place of a limit, each field as one of its own.
+func (s *side) addShed() {
 	var own map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(fields["shed"].text), &own) // it is valid, or empty
+	_ = json.Unmarshal([]byte(s.fields["shed"].text), &own) // it is valid, or empty
 	for name, value := range own {
-		fields["shed."+name] = field{text: word(value)}
+		s.fields["shed."+name] = field{text: word(value)}
 	}
-	delete(fields, "shed")
+	delete(s.fields, "shed")
 }
 
-// keys adds the limits of single keys.
-func keys(fields map[string]field, r *rule.Rule) {
+// addKeys adds the limits of single keys.
+func (s *side) addKeys() {
+	r := s.rule
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		name, text := "limit of "+string(r.KeyOf(k.Key)), rule.Unlimited
@@ -103,11 +142,11 @@ func keys(fields map[string]field, r *rule.Rule) {
 		if k.Until > 0 {
 			text += " until " + rule.FormatTime(k.Until)
 		}
-		own := field{text: strings.TrimPrefix(fields[name].text+", then "+text, ", then ")}
+		own := field{text: strings.TrimPrefix(s.fields[name].text+", then "+text, ", then ")}
 		if own.text == text && k.Until == 0 {
 			own.room = roomOf(k.Limit, k.Unlimited)
 		}
-		fields[name] = own
+		s.fields[name] = own
 	}
 }
 
@@ -118,11 +157,12 @@ func stated(a, b *side) (all []Difference) {
 	maps.Copy(both, b.fields)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		x, y := a.fields[name], b.fields[name]
-		if x.text == y.text || name == "match" && covers(a.rule, b.rule) && covers(b.rule, a.rule) {
+		if x.text == y.text || name == "match" && lint.Covers(&a.rule.Match, &b.rule.Match) && lint.Covers(&b.rule.Match, &a.rule.Match) {
 			continue
 		}
 		c := Difference{What: name, Old: x.text, New: y.text, Effect: effectOf(name, a, b)}
 		switch {
+		case a.fields == nil || b.fields == nil:
 		case a.rule.Shed != nil || b.rule.Shed != nil: // which has no counters
 		case slices.Contains(renewing, name) || x.shape != y.shape:
 			c.Counters = "anew"
@@ -130,6 +170,9 @@ func stated(a, b *side) (all []Difference) {
 			c.Counters = "kept"
 		}
 		all = append(all, c)
+	}
+	if x, y := a.orderIn(b), b.orderIn(a); x != y {
+		all = append(all, Difference{What: "order of overrides", Old: x, New: y})
 	}
 	return all
 }

@@ -1,58 +1,38 @@
-// Package rulediff compares two versions of rules by their decisions on requests: which requests a rule matches now and did not
-// match before, which have another limit, and which counters start again.
-//
-// A rule is equal only if its text shows it. Otherwise the package makes requests from the values of both versions; each example
-// was decided by both. If neither settles a condition, the result is undecided.
+// Package rulediff compares two versions of rules by what they state: which fields of which rules differ, whether that rejects more
+// or fewer requests, and which counters start again.
 //
 //	effect.go  whether a change rejects more or fewer requests
-//	side.go    one version of a rule, and the comparison by text
-//	fields.go  the fields of rules except their match
-//	places.go  the parts of a request that conditions read, and their values
-//	search.go  requests of these values, decided by both versions
+//	fields.go  the fields of rules
 package rulediff
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 // What became of a rule.
 const (
-	changed   = "changed"
-	added     = "added"
-	removed   = "removed"
-	undecided = "undecided" // nothing is known to have changed; also the What of an open question
-)
-
-// What changed, beside what the rule states.
-const (
-	wider     = "wider"       // counts requests that it did not count
-	narrower  = "narrower"    // does not count requests that it counted
-	override  = "limit used"  // of the rule or an override
-	keyed     = "counted as"  // the key
-	classed   = "class"       // of a request, by a rule that sheds load
-	unreached = "unreachable" // no request reaches it any more
+	changed = "changed"
+	added   = "added"
+	removed = "removed"
 )
 
 // Diff is a comparison of two versions. Rules that are the same are not in it.
 type Diff struct {
 	Rules []Rule `json:"rules"`
-	// How many rules became what. Undecided are those with an open question, whatever else changed.
-	Changed   int `json:"changed"`
-	Added     int `json:"added"`
-	Removed   int `json:"removed"`
-	Undecided int `json:"undecided"`
+	// How many rules became what.
+	Changed int `json:"changed"`
+	Added   int `json:"added"`
+	Removed int `json:"removed"`
 	// How many differences reject more requests, and how many fewer.
 	Stricter int `json:"stricter"`
 	Looser   int `json:"looser"`
 }
 
-// Same reports that no request changes.
+// Same reports that no rule changes.
 func (d *Diff) Same() bool { return len(d.Rules) == 0 }
 
 // Rule is what became of a rule, by its name in answers and metrics: what a rule of the document is expanded into are several.
@@ -62,68 +42,52 @@ type Rule struct {
 	Changes []Difference `json:"changes"`
 }
 
-// Difference is one, with an example where that says more.
+// Difference is one.
 type Difference struct {
-	What     string           `json:"what"`
-	Old      string           `json:"old,omitempty"`
-	New      string           `json:"new,omitempty"`
-	Counters string           `json:"counters,omitempty"` // "kept" or "anew"
-	Effect   string           `json:"effect,omitempty"`   // "stricter" or "looser"
-	Example  *request.Request `json:"example,omitempty"`
+	What     string `json:"what"`
+	Old      string `json:"old,omitempty"`
+	New      string `json:"new,omitempty"`
+	Counters string `json:"counters,omitempty"` // "kept" or "anew"
+	Effect   string `json:"effect,omitempty"`   // "stricter" or "looser"
 }
 
-// Compare compares two versions. now is when: what has ended by then is over. What has not been compared when ctx ends is
-// undecided.
-func Compare(ctx context.Context, before, after *rule.Set, now time.Time) *Diff {
-	a, b, d := newVersion(before, after, now), newVersion(after, before, now), &Diff{Rules: []Rule{}}
-	tries := min(max(allTries/max(before.Len(), after.Len(), 1), leastTries), mostTries)
-	compare := func(name string) {
-		if ctx.Err() != nil {
-			d.Rules = append(d.Rules, Rule{Name: name, Change: undecided, Changes: []Difference{{What: undecided, New: "there was no time to compare it"}}})
-			d.Undecided++
-			return
-		}
-		d.compare(newPair(a.side(name), b.side(name), now), tries)
-	}
+// Compare compares two versions. now is when: what has ended by then is over. The error is that of ctx, if it ends before.
+func Compare(ctx context.Context, before, after *rule.Set, now time.Time) (*Diff, error) {
+	a, b, d := newVersion(before, now), newVersion(after, now), &Diff{Rules: []Rule{}}
 	for i := range after.Len() {
-		compare(after.Rule(i).Name)
+		d.compare(a.of(after.Rule(i).Name), b.of(after.Rule(i).Name))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 	for i := range before.Len() {
-		if _, stays := after.Find(before.Rule(i).Name); !stays {
-			compare(before.Rule(i).Name)
+		if name := before.Rule(i).Name; b[name] == nil {
+			d.compare(a.of(name), b.of(name))
 		}
 	}
-	return d
+	return d, nil
 }
 
 // compare adds what became of a rule, if anything did. One that is off on both sides is not there.
-func (d *Diff) compare(p *pair, tries int) {
-	a, b := p.a, p.b
+func (d *Diff) compare(a, b *side) {
 	if a.rule.Mode == rule.Off && b.rule.Mode == rule.Off {
 		return
 	}
-	r, count := Rule{Name: a.rule.Name, Change: changed, Changes: []Difference{}}, &d.Changed
+	r, count := Rule{Name: a.rule.Name, Change: changed, Changes: stated(a, b)}, &d.Changed
 	switch {
 	case a.fields == nil:
 		r.Change, count = added, &d.Added
 	case b.fields == nil:
 		r.Change, count = removed, &d.Removed
 	}
-	if r.Change == changed || !a.counts() && !b.counts() { // another one is told by an example
-		r.Changes = append(r.Changes, stated(a, b)...)
+	if b.unreachable != "" && a.unreachable == "" {
+		r.Changes = append(r.Changes, Difference{What: "unreachable", New: b.unreachable})
 	}
-	p.search(tries)
-	r.Changes = append(r.Changes, p.found...)
-	if open := p.undecided(r.Changes); open != "" && r.Change == changed {
-		if len(r.Changes) == 0 {
-			r.Change, count = undecided, new(int)
-		}
-		r.Changes = append(r.Changes, Difference{What: undecided, New: open})
-		d.Undecided++
+	if len(r.Changes) == 0 {
+		return
 	}
-	if reason := b.unreachable[r.Name]; reason != "" && a.unreachable[r.Name] == "" {
-		r.Changes = append(r.Changes, Difference{What: unreached, New: reason})
-	}
+	d.Rules = append(d.Rules, r)
+	*count++
 	for _, c := range r.Changes {
 		switch c.Effect {
 		case stricter:
@@ -131,10 +95,6 @@ func (d *Diff) compare(p *pair, tries int) {
 		case looser:
 			d.Looser++
 		}
-	}
-	if len(r.Changes) > 0 || r.Change != changed {
-		d.Rules = append(d.Rules, r)
-		*count++
 	}
 }
 
@@ -148,12 +108,12 @@ func (d *Diff) String() string {
 		}
 		out += "\n"
 	}
-	return out + fmt.Sprintf("changed %d, added %d, removed %d, undecided %d; stricter %d, looser %d\n", d.Changed, d.Added, d.Removed, d.Undecided, d.Stricter, d.Looser)
+	return out + fmt.Sprintf("changed %d, added %d, removed %d; stricter %d, looser %d\n", d.Changed, d.Added, d.Removed, d.Stricter, d.Looser)
 }
 
-// String is a line, and one for the example.
+// String is a line.
 func (c *Difference) String() string {
-	line := "  " + cmp.Or(map[string]string{wider: "counts more requests", narrower: "counts fewer requests"}[c.What], c.What)
+	line := "  " + c.What
 	switch {
 	case c.Old != "" && c.New != "":
 		line += ": " + c.Old + " -> " + c.New
@@ -165,9 +125,5 @@ func (c *Difference) String() string {
 	if c.Effect != "" {
 		line += " (" + c.Effect + ")"
 	}
-	line += map[string]string{"kept": "; counters continue", "anew": "; counters start again"}[c.Counters]
-	if c.Example != nil {
-		line += "\n    weir explain " + c.Example.String()
-	}
-	return line + "\n"
+	return line + map[string]string{"kept": "; counters continue", "anew": "; counters start again"}[c.Counters] + "\n"
 }

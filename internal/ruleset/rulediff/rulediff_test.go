@@ -1,20 +1,22 @@
 package rulediff
 
 import (
-	"flag"
 	"fmt"
-	"os"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/request"
+	"github.com/weirlimit/weir/internal/ruleset/request/requesttest"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/changes.txt; commit a difference only if you can explain it")
 
 // now is when versions are compared.
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -28,58 +30,105 @@ func parse(t *testing.T, text string) *rule.Set {
 	return set
 }
 
-// TestChanges compares the pairs of testdata/changes.txt.
-func TestChanges(t *testing.T) {
-	const file = "testdata/changes.txt"
-	want := fatal.Get(os.ReadFile(file))(t)
-	got := ""
-	for _, pair := range strings.Split(string(want), "=== ")[1:] {
+// pairs are the names and documents of testdata/changes.txt.
+func pairs(text string) (all [][3]string) {
+	for _, pair := range strings.Split(text, "=== ")[1:] {
 		name, rest, _ := strings.Cut(pair, "\n")
 		before, rest, _ := strings.Cut(rest, "--- new\n")
 		after, _, _ := strings.Cut(rest, "--- changes\n")
-		d := Compare(t.Context(), parse(t, before), parse(t, after), now)
-		got += "=== " + name + "\n" + before + "--- new\n" + after + "--- changes\n" + d.String()
+		all = append(all, [3]string{name, before, after})
 	}
-	if *update {
-		fatal.If(t, os.WriteFile(file, []byte(got), 0o644))
-	} else if got != string(want) {
-		t.Errorf("not as in %s; see the difference with -update. Got\n%s", file, got)
-	}
+	return all
 }
+
+// compare compares two documents.
+func compare(t *testing.T, before, after *rule.Set) *Diff {
+	t.Helper()
+	return fatal.Get(Compare(t.Context(), before, after, now))(t)
+}
+
+// TestChanges compares the pairs of testdata/changes.txt.
+func TestChanges(t *testing.T) {
+	got := ""
+	for _, p := range pairs(string(golden.Content(t, changes))) {
+		got += "=== " + p[0] + "\n" + p[1] + "--- new\n" + p[2] + "--- changes\n" + compare(t, parse(t, p[1]), parse(t, p[2])).String()
+	}
+	golden.Same(t, changes, got)
+}
+
+const changes = "testdata/changes.txt"
 
 // TestPage: the example of docs/cli.md prints what stands there.
 func TestPage(t *testing.T) {
-	page := fatal.Get(os.ReadFile("../../../docs/cli.md"))(t)
-	_, section, _ := strings.Cut(string(page), "\n## Comparing rules\n")
+	_, section, _ := strings.Cut(string(golden.Content(t, "../../../docs/cli.md")), "\n## Comparing rules\n")
 	blocks := regexp.MustCompile("(?s)```(?:yaml)?\n(.*?)```").FindAllStringSubmatch(section, 3)
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks, want two files and their comparison", len(blocks))
 	}
-	if got := Compare(t.Context(), parse(t, blocks[0][1]), parse(t, blocks[1][1]), now).String(); got != blocks[2][1] {
+	if got := compare(t, parse(t, blocks[0][1]), parse(t, blocks[1][1])).String(); got != blocks[2][1] {
 		t.Errorf("got\n%s\nwant\n%s", got, blocks[2][1])
 	}
 }
 
-// An expression with an empty class matches nothing, and no example is made of it.
-func TestEmptyClass(t *testing.T) {
-	rules := `rules: [{ name: a, match: { path: { regex: '\P{Any}' } }, key: [client_ip], limit: 5/1m }]`
-	if d := Compare(t.Context(), parse(t, rules), parse(t, strings.Replace(rules, "Any}", "Any}x", 1)), now); d.Changed+d.Undecided == 0 {
-		t.Errorf("%+v", d)
+// hits are the rules that apply to a request, each with its override and key, or its class.
+func hits(set *rule.Set, r *request.Request, at time.Time) map[string]string {
+	var q rule.Request
+	var m rule.Matches
+	r.Fill(set.Inputs(), &q)
+	q.Now, q.Secret = limit.Micros(at.UnixMicro()), new(rule.Secret)
+	set.Match(&q, &m)
+	all := map[string]string{}
+	for _, h := range m.Hits {
+		all[set.Rule(h.Rule).Name] = fmt.Sprint(set.Override(h.Rule, h.Variant), " ", string(h.Key), h.Cost)
 	}
+	for _, h := range m.Sheds {
+		all[set.Rule(h.Rule).Name] = h.Class.String()
+	}
+	return all
 }
 
-// TestManyRules: the fewer requests a rule has, the nearer they are to its match.
-func TestManyRules(t *testing.T) {
-	const many = 200
-	var texts [2]strings.Builder
-	for i := range texts {
-		texts[i].WriteString("rules:\n")
-		for j := range many {
-			fmt.Fprintf(&texts[i], "- { name: r%d, match: { path: { regex: '/%d/[a-%c]+' }, header: { x: { prefix: v%d } }, not: [{ query: { q: { present: true } } }] }, key: [client_ip], limit: 5/1m }\n", j, j, 'f'+rune(i), i)
+// TestSound: if two versions treat a request differently by a rule, that rule or an exempt one is among the changes; the way back
+// has the opposite effects; and what is compared with itself is the same.
+func TestSound(t *testing.T) {
+	var sets [][2]*rule.Set
+	for _, p := range pairs(string(golden.Content(t, changes))) {
+		sets = append(sets, [2]*rule.Set{parse(t, p[1]), parse(t, p[2])})
+	}
+	differ := 0
+	for i := range sets {
+		for _, versions := range [][2]*rule.Set{sets[i], {sets[i][0], sets[(i+1)%len(sets)][1]}, {sets[i][1], sets[(i+7)%len(sets)][0]}} {
+			d := compare(t, versions[0], versions[1])
+			listed, lifting := map[string]bool{}, false // an exempt rule changes
+			for _, r := range d.Rules {
+				listed[r.Name] = true
+				for _, set := range versions {
+					i, found := set.Find(r.Name)
+					lifting = lifting || found && set.Rule(i).Mode == rule.Exempt
+				}
+			}
+			w := requesttest.Of(uint64(i), versions[:]...)
+			for range 100 {
+				q, at := w.Request(), now.AddDate(10*w.IntN(2), 0, 0)
+				a, b := hits(versions[0], q, at), hits(versions[1], q, at)
+				for _, name := range append(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b))...) {
+					if a[name] == b[name] {
+						continue
+					}
+					if differ++; !listed[name] && !lifting {
+						t.Fatalf("%s is the same, and at %v %s is %+v before and %+v after:\n%s", name, at, q.Path, a, b, d)
+					}
+				}
+			}
+			back := compare(t, versions[1], versions[0])
+			if back.Added != d.Removed || back.Removed != d.Added || back.Stricter != d.Looser || back.Looser != d.Stricter {
+				t.Fatalf("%s\nand back:\n%s", d, back)
+			}
+			if same := compare(t, versions[0], versions[0]); !same.Same() {
+				t.Fatalf("the same rules:\n%s", same)
+			}
 		}
 	}
-	d := Compare(t.Context(), parse(t, texts[0].String()), parse(t, texts[1].String()), now)
-	if d.Changed != many || d.Added+d.Removed != 0 {
-		t.Errorf("%d changed", d.Changed)
+	if differ < 1000 {
+		t.Errorf("%d requests are treated differently: it compares too little", differ)
 	}
 }

@@ -108,11 +108,11 @@ func (c *Coverage) note(r *request.Request, at *pop, now limit.Micros) {
 	}
 	var found, whole rule.Matches
 	c.alone.Match(fill(c.alone), &found)
-	for q := fill(c.rules); len(found.Hits) > 0; found.Hits = found.Hits[1:] {
-		hit := found.Hits[0]
+	c.rules.Match(fill(c.rules), &whole)
+	for _, hit := range found.Hits {
 		p := c.parts[hit.Rule]
 		of := c.rules.Rule(p.of)
-		if c.rules.MatchRule(p.of, q, &whole); len(whole.Exempt) > 0 {
+		if of.Mode != rule.Exempt && slices.ContainsFunc(whole.Exempt, func(by int) bool { return c.rules.Rule(by).Lifts(of.Name) }) {
 			continue
 		}
 		c.reached[p.place] = true

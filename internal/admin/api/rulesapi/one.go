@@ -31,7 +31,7 @@ func (o *operations) inForce(ctx context.Context, in *ruleInput) (*api.Body[v1.R
 			r := &all[i]
 			item := v1.RuleInForce{
 				Rule: r.Name, Mode: r.Mode.String(), Shed: r.Shed != nil, Words: describe.Rule(r),
-				Example: describe.Example(ctx, r, set.Seed(), time.Now()),
+				Example: describe.Example(r, set.Seed(), time.Now()),
 			}
 			if r.Limited() {
 				item.PerSecond = r.Limits[0].Limit.PerSecond()

@@ -66,8 +66,8 @@ func (o *operations) diff(ctx context.Context, in *api.Body[v1.Document]) (*api.
 		if err != nil {
 			return problem(err)
 		}
-		out.Body = rulediff.Compare(ctx, before.Set, after.Set, time.Now())
-		return nil
+		out.Body, err = rulediff.Compare(ctx, before.Set, after.Set, time.Now())
+		return problem(err)
 	})
 }
 

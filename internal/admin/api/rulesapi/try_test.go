@@ -2,6 +2,7 @@ package rulesapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// A viewer learns which requests a document changes, and an operator what becomes of its tests, before anybody applies it.
+// A viewer learns which rules a document changes, and an operator what becomes of its tests, before anybody applies it.
 func TestTries(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
@@ -66,7 +67,7 @@ func TestTryEnds(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	rules := fatal.Get(rulefile.Read(documentName, []byte(document(5, "a", "b"))))(t)
-	if d := rulediff.Compare(ctx, rules.Set, rules.Set, time.Now()); d.Undecided != 2 || len(d.Rules) != 2 {
-		t.Errorf("%+v", d)
+	if d, err := rulediff.Compare(ctx, rules.Set, rules.Set, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
