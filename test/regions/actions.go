@@ -2,77 +2,49 @@ package regions
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// Action is something that is done to a world.
-type Action struct {
-	rule, region, limit string
-	do                  func(*World, Action)
+// oneOf is a region in the text of an action.
+const oneOf = "(eu|us|ap)"
+
+// actions are what is done to a world, by their text as a regular expression, whose groups are the arguments.
+var actions = map[string]func(w *World, args []string){
+	"kill an aggregator":    func(w *World, _ []string) { w.busiest().Kill() },
+	"kill the aggregators":  func(w *World, _ []string) { w.killAggregators() },
+	"start the aggregators": func(w *World, _ []string) { w.startAggregators() },
+
+	"cut " + oneOf:            func(w *World, args []string) { w.Region(args[0]).Links.each(cut) },
+	"cut calls of " + oneOf:   func(w *World, args []string) { w.Region(args[0]).Links.each((*stack.Link).SwallowCalls) },
+	"cut replies to " + oneOf: func(w *World, args []string) { w.Region(args[0]).Links.each((*stack.Link).Swallow) },
+	"heal " + oneOf:           func(w *World, args []string) { w.Region(args[0]).Links.each((*stack.Link).Heal) },
+
+	`kill redis of (\S+) in ` + oneOf: func(w *World, args []string) { w.Region(args[1]).Redis.kill(args[0], w.play) },
+	"start redis in " + oneOf:         func(w *World, args []string) { w.Region(args[0]).Redis.start() },
+
+	`apply limit (\S+) to (\S+)`: func(w *World, args []string) { w.setLimit(args[1], args[0]) },
+
+	"kill the leader of consul in " + oneOf: func(w *World, args []string) { w.Region(args[0]).Consul.Leader().Kill() },
+	"start consul in " + oneOf:              func(w *World, args []string) { w.Region(args[0]).startConsul() },
 }
 
-// actions are by what scripts have, where REGION, RULE and LIMIT are any.
-var actions = map[string]func(*World, Action){
-	"kill an aggregator":    func(w *World, _ Action) { w.busiest().Kill() },
-	"kill the aggregators":  func(w *World, _ Action) { w.killAggregators() },
-	"start the aggregators": func(w *World, _ Action) { w.startAggregators() },
-
-	"cut REGION":            func(w *World, a Action) { w.Region(a.region).Links.each(cut) },
-	"cut calls of REGION":   func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).SwallowCalls) },
-	"cut replies to REGION": func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).Swallow) },
-	"heal REGION":           func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).Heal) },
-
-	"kill redis of RULE in REGION": func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule, w.play) },
-	"start redis in REGION":        func(w *World, a Action) { w.Region(a.region).Redis.start() },
-
-	"apply limit LIMIT to RULE": func(w *World, a Action) { w.applyChanged(limited(w.rules, a.rule, a.limit)) },
-
-	"kill the leader of consul in REGION": func(w *World, a Action) { w.Region(a.region).Consul.Leader().Kill() },
-	"start consul in REGION":              func(w *World, a Action) { w.Region(a.region).startConsul() },
-}
-
-// readAction finds the action that the words are.
-func readAction(words []string) (Action, error) {
+// readAction finds the action that a text is, such as "cut eu".
+func readAction(text string) (do func(*World), err error) {
 	for form, do := range actions {
-		a := Action{do: do}
-		if a.fits(strings.Fields(form), words) {
-			if a.region != "" {
-				return a, isRegion(a.region)
-			}
-			return a, nil
+		if m := regexp.MustCompile("^" + form + "$").FindStringSubmatch(text); m != nil {
+			return func(w *World) { do(w, m[1:]) }, nil
 		}
 	}
-	return Action{}, fmt.Errorf("nothing does %q", strings.Join(words, " "))
+	return nil, fmt.Errorf("nothing does %q", text)
 }
 
-// fits reports whether the words are of a form, and reads what is any in it.
-func (a *Action) fits(form, words []string) bool {
-	if len(form) != len(words) {
-		return false
-	}
-	for i, w := range form {
-		switch w {
-		case "REGION":
-			a.region = words[i]
-		case "RULE":
-			a.rule = words[i]
-		case "LIMIT":
-			a.limit = words[i]
-		case words[i]:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// Do does what the text of an action is, such as "cut eu", now.
+// Do does what the text of an action is, now.
 func (w *World) Do(text string) error {
-	a, err := readAction(strings.Fields(text))
+	do, err := readAction(text)
 	if err == nil {
-		a.do(w, a)
+		do(w)
 	}
 	return err
 }

@@ -9,8 +9,7 @@
 //	regions: { REGION: WEIGHT }           without it all weigh the same
 //	trip: TIME                            the round trip from a region to an aggregator, and from us and ap
 //	                                      to Consul, because the rules are in eu
-//	align: TIME                           the script begins at a multiple of it by the clock
-//	left: { least: TIME, of: TIME }       or with so much left of a window of the clock
+//	align: TIME                           the script begins at a multiple of it by the clock: whole seconds
 //	loads: [{ from: TIME, to: TIME, region: REGION, rate: N, rule: NAME }]   N requests per second
 //	events: [{ at: TIME, do: ACTION }]    see below
 //	always, expect: [{ figure: FIGURE, BOUND }]
@@ -29,7 +28,7 @@
 //	kill the leader of consul in REGION
 //	start consul in REGION                the servers that were killed
 //
-// [Figures] lists the figures and their units. Beside a figure may stand rule, region, from and to. A bound is
+// [Figures] lists the figures and their units; durations are in seconds. Beside a figure may stand rule, region, from and to. A bound is
 // least, most, or near: [VALUE, PERCENT], which is VALUE ± PERCENT.
 //
 // # How a script is judged

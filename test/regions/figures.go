@@ -53,8 +53,8 @@ var Figures = map[string]Figure{
 	// Requests that got a 5xx, or no answer at all.
 	"5xx or no answer": {Unit: Count, of: (*Played).failures},
 	// The longest time from the sending of a request to its answer.
-	"slowest request": {Unit: Duration, of: (*Played).slowest},
-	// Requests of a rule that were answered later than after its timeout and [allowance].
+	"slowest request": {Unit: Seconds, of: (*Played).slowest},
+	// Requests of a rule that were answered later than its timeout and [allowance] after they were due.
 	"requests slower than their timeout": {Unit: Count, of: (*Played).slow},
 	// Requests that waited for another region.
 	"requests that waited for another region": {Unit: Count, of: growthOf(func(m Mark) float64 { return m.Waited })},
@@ -63,12 +63,12 @@ var Figures = map[string]Figure{
 	// What the busiest region asks the aggregators for in a second.
 	"asks of one region": {Unit: Rate, of: (*Played).busiest},
 	// From the given time until the last request that is decided by on_failure.
-	"recovery": {Unit: Duration, of: (*Played).recovery},
+	"recovery": {Unit: Seconds, of: (*Played).recovery},
 	// Requests that PoPs admitted by themselves, because their region did not answer in time.
 	"admitted by PoPs alone": {Unit: Count, of: func(p *Played, f Figure) float64 { return p.alone(f, f.From, p.until(f)) }},
 	// From the last action at the given time, which lets a rule admit all that it rejected, until the
 	// last request that is not admitted.
-	"change": {Unit: Duration, of: (*Played).change},
+	"change": {Unit: Seconds, of: (*Played).change},
 }
 
 func (f Figure) covers(l Offer) bool {
@@ -141,7 +141,7 @@ func (p *Played) slowest(f Figure) float64 {
 func (p *Played) slow(f Figure) (n float64) {
 	for i, l := range p.Script.Loads {
 		if f.covers(l) {
-			n += float64(p.results[i].Slow)
+			n += float64(p.results[i].Latency.Above(p.Script.rule(l.Rule).Timeout + allowance))
 		}
 	}
 	return n

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Played is a script that has been played.
@@ -16,14 +17,11 @@ type Played struct {
 	Script  *Script
 	begin   time.Time
 	results []*drive.Result // of each load
-	acts    []act           // of each event
+	acts    []time.Duration // when each event began
 	marks   map[time.Duration]Mark
 	first   Mark   // before the play
 	watched []Mark // in turn
 }
-
-// act is when an action began and when it was done, since the play began.
-type act struct{ began, done time.Duration }
 
 // Mark is what was counted up to a time.
 type Mark struct {
@@ -47,14 +45,16 @@ const playHeader = "x-play"
 // Play plays a script, and leaves the world whole.
 func (w *World) Play(s *Script) *Played {
 	w.t.Helper()
-	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), acts: make([]act, len(s.Events)), marks: map[time.Duration]Mark{}}
+	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), acts: make([]time.Duration, len(s.Events)), marks: map[time.Duration]Mark{}}
 	w.plays++
 	w.play = fmt.Sprintf("play-%03d", w.plays)
 	w.SetTrip(s.Trip)
 	w.quiet()
-	w.begin(s)
+	w.apply(s.Document)
+	w.awaitRules()
 	p.first = p.mark(w, false)
-	p.begin = s.beginning(time.Now())
+	proc.AwaitDay()
+	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
 	loads := w.offer(p)
 	p.follow(w)
 	if err := loads(); err != nil {
@@ -66,17 +66,6 @@ func (w *World) Play(s *Script) *Played {
 	p.marks[s.Last()] = last
 	w.mend()
 	return p
-}
-
-// beginning is the earliest time from which a script can be played.
-func (s *Script) beginning(now time.Time) time.Time {
-	begin := now.Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
-	if length := s.Left.Window; length > 0 {
-		if end := label(begin, length).Add(length); end.Sub(begin) < s.Left.Least {
-			begin = end
-		}
-	}
-	return begin
 }
 
 // settle is enough for a tick of a PoP, 0.1 s, on a machine that is busy.
@@ -97,7 +86,7 @@ func (w *World) offer(p *Played) (wait func() error) {
 			time.Sleep(time.Until(p.begin.Add(l.From)))
 			p.results[i], errs[i] = drive.Run(ctx, drive.Load{
 				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get("/"+l.Rule, playHeader, w.play),
-				Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: p.Script.rule(l.Rule).Timeout + allowance,
+				Until: p.begin.Add(l.To), PerSecond: l.PerSecond,
 			})
 		})
 	}
@@ -125,9 +114,8 @@ func (p *Played) follow(w *World) {
 	}
 	for i, e := range p.Script.Events {
 		steps = append(steps, step{e.At, func() {
-			p.acts[i].began = time.Since(p.begin)
-			e.act.do(w, e.act)
-			p.acts[i].done = time.Since(p.begin)
+			p.acts[i] = time.Since(p.begin)
+			e.act(w)
 		}})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
@@ -150,7 +138,7 @@ func (p *Played) follow(w *World) {
 func (p *Played) lastAt(at time.Duration) (began time.Duration) {
 	for i, e := range p.Script.Events {
 		if e.At == at {
-			began = p.acts[i].began
+			began = p.acts[i]
 		}
 	}
 	return began

@@ -24,14 +24,12 @@ var Names = []string{"eu", "us", "ap"}
 
 // Script is one script, as the package comment describes it.
 type Script struct {
-	Name   string           `yaml:"-"` // of its file, without the ending
-	Fields []map[string]any `yaml:"rules"`
-	Shares map[string]int   `yaml:"regions"`
-	Trip   time.Duration
-	Align  time.Duration // of its beginning to the clock
-	Left   Left          // of a window in which it is played
-	Loads  []Offer
-	Events []Event // by time
+	Name     string `yaml:"-"` // of its file, without the ending
+	Document `yaml:",inline"`
+	Trip     time.Duration
+	Align    time.Duration // of its beginning to the clock: whole seconds
+	Loads    []Offer
+	Events   []Event // by time
 
 	Always, Expect []Expectation
 
@@ -54,18 +52,11 @@ type Offer struct {
 	Rule      string
 }
 
-// Left has a script begin when at least Least is left of the window of the clock of length Window. The zero
-// value demands nothing.
-type Left struct {
-	Least  time.Duration
-	Window time.Duration `yaml:"of"`
-}
-
 // Event is something that is done to the world.
 type Event struct {
 	At  time.Duration
 	Do  string
-	act Action
+	act func(*World)
 }
 
 // Last is when the last load ends.
@@ -78,7 +69,10 @@ func (s *Script) Last() (last time.Duration) {
 
 // Parse reads a script.
 func Parse(name, text string) (*Script, error) {
-	s := &Script{Name: name, Align: time.Second}
+	s := &Script{Name: name, Align: time.Second, Document: Document{Shares: map[string]int{}}}
+	for _, region := range Names {
+		s.Shares[region] = 1
+	}
 	d := yaml.NewDecoder(bytes.NewReader([]byte(text)))
 	d.KnownFields(true)
 	err := d.Decode(s)
@@ -113,38 +107,28 @@ func ReadAll(dir string) ([]*Script, error) {
 	return all, err
 }
 
-// check finds what a script names, and what is wrong with it.
+// check finds what a script names.
 func (s *Script) check() error {
-	if s.Shares == nil {
-		s.Shares = equalWeights()
-	}
 	errs := []error{s.readRules()}
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
+	for _, l := range s.Loads {
+		if s.rule(l.Rule) == nil {
+			errs = append(errs, fmt.Errorf("%q is no rule of this script", l.Rule))
 		}
 	}
-	wrong(len(s.Loads) == 0 || len(s.Always)+len(s.Expect) == 0, "a script offers something and expects something")
-	wrong(s.Align%time.Second != 0, "align: %s is not whole seconds", s.Align)
-	wrong(s.Left.Least > 0 && s.Left.Least >= s.Left.Window, "left: %s is not less than %s", s.Left.Least, s.Left.Window)
-	for region := range s.Shares {
-		errs = append(errs, isRegion(region))
-	}
-	for _, l := range s.Loads {
-		errs = append(errs, s.isRule(l.Rule), isRegion(l.Region))
-		wrong(l.To <= l.From, "from %s to %s is no time at all", l.From, l.To)
-	}
 	for i := range s.Events {
-		act, err := readAction(strings.Fields(s.Events[i].Do))
+		act, err := readAction(s.Events[i].Do)
 		s.Events[i].act = act
-		errs = append(errs, err, s.canDo(act))
+		errs = append(errs, err)
 	}
-	for i := range s.Always {
-		errs = append(errs, s.find(&s.Always[i]))
-		wrong(s.Always[i].Least != nil || s.Always[i].Near != nil, "%s: a busy machine admits less: write most, or expect", s.Always[i].Figure)
+	for _, e := range s.Always {
+		if e.Most == nil {
+			errs = append(errs, fmt.Errorf("%s: a busy machine admits less: write most, or expect", e.Figure))
+		}
 	}
-	for i := range s.Expect {
-		errs = append(errs, s.find(&s.Expect[i]))
+	for _, all := range [][]Expectation{s.Always, s.Expect} {
+		for i := range all {
+			errs = append(errs, s.find(&all[i]))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -155,11 +139,11 @@ func (s *Script) readRules() error {
 		name := fmt.Sprint(fields["name"])
 		fields["key"], fields["match"] = []any{map[string]any{"header": playHeader}}, map[string]any{"path": "/" + name}
 	}
-	text, err := s.Document()
+	text, err := yaml.Marshal(s.Document)
 	if err != nil {
 		return err
 	}
-	set, err := rulefile.Parse(s.Name, []byte(text))
+	set, err := rulefile.Parse(s.Name, text)
 	for i := range s.Fields {
 		if err == nil {
 			r := set.Rule(i)
@@ -175,36 +159,13 @@ func (s *Script) find(e *Expectation) error {
 	if !found {
 		return fmt.Errorf("%q is no figure: %s", e.Name, strings.Join(slices.Sorted(maps.Keys(Figures)), ", "))
 	}
-	e.Unit, e.of, e.most = figure.Unit, figure.of, e.span()[1]
-	if e.Region != "" {
-		if err := isRegion(e.Region); err != nil {
-			return err
-		}
-	}
-	if e.Rule == "" && e.Unit != Percent {
-		return nil
-	}
-	if e.Rule == "" && len(s.Rules) == 1 {
+	e.Unit, e.of = figure.Unit, figure.of
+	if _, e.most = e.span(); e.Rule == "" && len(s.Rules) == 1 {
 		e.rule = &s.Rules[0]
-		return nil
+	} else if e.rule = s.rule(e.Rule); e.rule == nil && (e.Rule != "" || e.Unit == Percent) {
+		return fmt.Errorf("%s: %q is no rule of this script", e.Name, e.Rule)
 	}
-	e.rule = s.rule(e.Rule)
-	return s.isRule(e.Rule)
-}
-
-// canDo reports what is wrong with an action in this script.
-func (s *Script) canDo(act Action) error {
-	if act.rule == "" {
-		return nil
-	}
-	if err := s.isRule(act.rule); err != nil || act.limit == "" {
-		return err
-	}
-	text, err := s.Document()
-	if err == nil {
-		_, err = limited(text, act.rule, act.limit)
-	}
-	return err
+	return nil
 }
 
 func (s *Script) rule(name string) *Rule {
@@ -214,18 +175,4 @@ func (s *Script) rule(name string) *Rule {
 		}
 	}
 	return nil
-}
-
-func (s *Script) isRule(name string) error {
-	if s.rule(name) != nil {
-		return nil
-	}
-	return fmt.Errorf("%q is no rule of this script", name)
-}
-
-func isRegion(name string) error {
-	if slices.Contains(Names, name) {
-		return nil
-	}
-	return fmt.Errorf("%q is no region: %s", name, strings.Join(Names, ", "))
 }

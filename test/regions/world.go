@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -29,10 +31,10 @@ type World struct {
 	t   proc.T
 	dir string // of logs and configuration
 
-	rules    string  // those that were applied last
-	number   int     // of these, from 1; see [marker]
-	unmarked bool    // they have none
-	revision float64 // that Consul has given them
+	rules    Document // those that were applied last
+	number   int      // of these, from 1; see [marker]
+	unmarked bool     // they have none
+	revision float64  // that Consul has given them
 
 	plays int    // so far
 	play  string // the value of [playHeader] in the last
@@ -53,7 +55,7 @@ type Region struct {
 const each = 2
 
 // Start starts a world, with logs and configuration in dir, and returns when all PoPs have
-// the rules, which it puts into Consul. A script brings its own.
+// these rules, which it puts into Consul. A script brings its own.
 // It ends with t.
 func Start(t proc.T, dir, rules string) *World {
 	t.Helper()
@@ -62,7 +64,8 @@ func Start(t proc.T, dir, rules string) *World {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}
 	w.startConsul()
-	w.apply(rules, "begin")
+	fatal.If(t, yaml.Unmarshal([]byte(rules), &w.rules))
+	w.apply(w.rules)
 	w.beginAggregators()
 	for _, r := range w.Regions {
 		found := map[string]string{}

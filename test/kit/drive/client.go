@@ -34,9 +34,8 @@ const patience = 30 * time.Second
 // Client holds connections that stay open from one run to the next. It is not safe for
 // concurrent use.
 type Client struct {
-	seconds bool          // fill Result.Seconds and Rejected, which benchmarks do without
-	slow    time.Duration // from when on Result.Slow counts an answer; 0: never
-	name    string        // of the servers, for errors
+	seconds bool   // fill Result.Seconds and Rejected, which benchmarks do without
+	name    string // of the servers, for errors
 	keys    Keys
 	conns   []*conn
 	epoll   int

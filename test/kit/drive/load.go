@@ -25,8 +25,6 @@ type Load struct {
 	// PerSecond bounds the requests per second of all connections together; 0
 	// sends as fast as the answers come.
 	PerSecond float64
-	// Slow is how long an answer may take before it counts as slow; 0: any time.
-	Slow time.Duration
 }
 
 // Get returns a Load.Request that asks for path again and again. Headers come in
@@ -70,7 +68,7 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 		return nil, err
 	}
 	defer c.Close()
-	c.seconds, c.slow = true, l.Slow
+	c.seconds = true
 	return c.Run(ctx, p)
 }
 

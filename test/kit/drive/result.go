@@ -23,8 +23,6 @@ type Result struct {
 	Slowest time.Duration
 	// Rejected is when the last request was sent that was not answered with 200; zero: all were.
 	Rejected time.Time
-	// Slow is how many answers took longer than the load's Slow.
-	Slow int64
 	// Stalled is how long this driver had no processor, in pauses of 0.1 s and more: what it did not
 	// send or read then shows nothing of the servers.
 	Stalled time.Duration
@@ -46,6 +44,16 @@ func (l Latencies) Quantile(q float64) time.Duration {
 	}
 	slices.Sort(l)
 	return time.Duration(l[int(q*float64(len(l)-1))]) * time.Microsecond
+}
+
+// Above is how many are longer than d.
+func (l Latencies) Above(d time.Duration) (n int) {
+	for _, took := range l {
+		if time.Duration(took)*time.Microsecond > d {
+			n++
+		}
+	}
+	return n
 }
 
 // Second is what was sent in a second, and how much of it was answered with 200.

@@ -167,9 +167,6 @@ func (r *run) answered(cn *conn, status int, now time.Duration) {
 	r.result.Done++
 	r.result.Latency = append(r.result.Latency, uint32(max(now-cn.due, 0)/time.Microsecond))
 	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
-	if r.slow > 0 && now-cn.sent > r.slow {
-		r.result.Slow++
-	}
 	if r.seconds {
 		r.result.count(r.begin.Add(cn.sent), r.begin.Add(now), status == 200)
 	}

@@ -22,10 +22,9 @@ func TestScripts(t *testing.T) {
 		t.Skip("`make e2e` plays the scripts")
 	}
 	scripts := fatal.Get(regions.ReadAll("testdata"))(t)
-	rules := fatal.Get(scripts[0].Document())(t)
 	var all []regions.Row
 	defer func() { write(t, path, all) }()
-	w := regions.Start(t, proc.LogDir(t), rules)
+	w := regions.Start(t, proc.LogDir(t), "regions: { eu: 1, us: 1, ap: 1 }")
 	for _, s := range scripts {
 		t.Run(s.Name, func(t *testing.T) { all = append(all, play(t, w, s)...) })
 	}
