@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/settle"
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/world"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -80,26 +78,14 @@ func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, ca
 	if !settles {
 		cost = fmt.Sprintf("{ header: x-cost, max: %d }", mostUsed)
 	}
-	set := fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: [{ name: tokens, key: [], on_failure: deny, cost: "+cost+", "+s.fields+" }"+s.more+"]\n")))(t)
-	of := set.Limit(0, 0)
-	for i := range set.Len() {
-		if set.Rule(i).Name == "tokens" {
-			of = set.Limit(i, 0)
-		}
+	seen := new(observed)
+	c := settling(t, "{ name: tokens, key: [], on_failure: deny, cost: "+cost+", "+s.fields+" }"+s.more, s.pops(), s.regions, s.loss)
+	c.Observer = seen
+	of := c.Rules.Limit(0, 0)
+	if i, found := c.Rules.Find("tokens"); found {
+		of = c.Rules.Limit(i, 0)
 	}
 	every := settleWindow * mostUsed / limit.Micros(6*of.Spec().Count)
-	seen := new(observed)
-	c := world.Config{
-		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: seen,
-		Net: world.Net{Delay: limit.Millisecond / 2, LoseCall: s.loss, LoseReply: s.loss},
-	}
-	c.AggregatorNet = world.Net{Delay: 30 * limit.Millisecond, LoseCall: s.loss / 10, LoseReply: s.loss / 10}
-	for i := range s.pops() {
-		region := fmt.Sprint("r", i%max(1, s.regions))
-		if c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region}); i < s.regions && s.regions > 1 {
-			c.Regions = append(c.Regions, region)
-		}
-	}
 	one = &reserving{limit: of, states: map[int]limit.State{}}
 	fatal.If(t, world.Play(c, func(w *world.World) error {
 		if s.faults {
@@ -111,23 +97,14 @@ func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, ca
 			}
 			lasts, pop, units := limit.Micros(w.Rand.Int64N(int64(30*limit.Second)))+1, w.Rand.IntN(s.pops()), w.Rand.Int64N(mostUsed)+1
 			declared := min(s.declares, 2*units) // twice what it uses
-			w.After(at, func() {
-				w.PoPs[pop].Request(&world.Request{
-					Fill: func(in *rule.Inputs, q *rule.Request) {
-						q.Reset(in)
-						q.Add(in, "x-cost", strconv.FormatInt(declared, 10))
-					},
-					Lasts: lasts,
-					Response: settle.Response{Upstream: true, Status: 200, GRPCStatus: settle.NoGRPCStatus,
-						Cost: func(*settle.Actual) (string, bool) { return strconv.FormatInt(units, 10), true }},
-					Decided: func(r *world.Request) {
-						if r.Edge.Outcome == edge.Admit {
-							used += units
-						}
-					},
-				})
-				one.request(c.Start+at, 0, lasts, declared, units)
-			})
+			actual := func(*settle.Actual) (string, bool) { return strconv.FormatInt(units, 10), true }
+			client{pop: pop, header: "x-cost", value: strconv.FormatInt(declared, 10), lasts: lasts, response: settle.Response{Status: 200, Cost: actual},
+				decided: func(r *world.Request) {
+					if r.Edge.Outcome == edge.Admit {
+						used += units
+					}
+				}}.asks(w, at)
+			w.After(at, func() { one.request(c.Start+at, 0, lasts, declared, units) })
 		}
 		w.Run(2 * settleWindow)
 		return nil

@@ -1,13 +1,11 @@
 package sim
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/settle"
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/world"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -45,50 +43,25 @@ func TestLossesBlockNobody(t *testing.T) {
 
 // lockOut plays an attacker and a client. With losses blocks may begin late, and a PoP may not hear of them.
 func lockOut(t *testing.T, fields string, loss float64) {
-	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(
-		"rules: [{ name: failures, key: [{ header: x-user }], count: { status: [401] }, on_limit: { block: 10m }, "+fields+" }]\n")))(t)
-	c := world.Config{
-		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: unobserved{},
-		Net:           world.Net{Delay: limit.Millisecond / 2, LoseCall: loss, LoseReply: loss},
-		AggregatorNet: world.Net{Delay: 30 * limit.Millisecond, LoseCall: loss / 10, LoseReply: loss / 10},
-	}
-	scope, pops := set.Rule(0).Scope, 4
-	for i := range pops {
-		region := "r0"
-		if scope == rule.ScopeGlobal {
-			region = fmt.Sprint("r", i%2)
-		}
-		c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region})
-	}
-	if scope == rule.ScopeGlobal {
-		c.Regions = []string{"r0", "r1"}
-	}
-	counters := 1
-	if scope == rule.ScopePoP {
+	const pops = 4
+	regions, counters := 1, 1
+	switch {
+	case strings.Contains(fields, "scope: global"):
+		regions = 2
+	case strings.Contains(fields, "scope: pop"):
 		counters = pops
 	}
+	c := settling(t, "{ name: failures, key: [{ header: x-user }], count: { status: [401] }, on_limit: { block: 10m }, "+fields+" }", pops, regions, loss)
 	blocked := map[int]limit.Micros{} // since when, by counter
 	ended := 0
 	fatal.If(t, world.Play(c, func(w *world.World) error {
 		if loss > 0 {
 			isolateEach(w)
 		}
-		request := func(user string, at limit.Micros, pop, status int, lasts limit.Micros, decided func(*world.Request)) {
-			w.After(at, func() {
-				w.PoPs[pop].Request(&world.Request{
-					Fill: func(in *rule.Inputs, q *rule.Request) {
-						q.Reset(in)
-						if i := in.Header("x-user"); i >= 0 {
-							q.Headers[i] = rule.Value{Text: user, Present: true}
-						}
-					},
-					Lasts: lasts, Response: settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus}, Decided: decided,
-				})
-			})
-		}
 		for at := attackAt; at < attackAt+2*blockFor; at += 50 * limit.Millisecond {
 			pop := w.Rand.IntN(pops)
-			request("eve", at, pop, 401, limit.Micros(w.Rand.Int64N(int64(20*limit.Millisecond))), func(r *world.Request) {
+			eve := client{pop: pop, header: "x-user", value: "eve", lasts: limit.Micros(w.Rand.Int64N(int64(20 * limit.Millisecond))), response: settle.Response{Status: 401}}
+			eve.decided = func(r *world.Request) {
 				counter := pop % counters
 				since, known := blocked[counter]
 				now := at - since
@@ -104,14 +77,17 @@ func lockOut(t *testing.T, fields string, loss float64) {
 				case !admitted && known && now > blockFor+inForce && r.Edge.Blocked && now < blockFor+10*limit.Second:
 					t.Errorf("PoP %d rejects %d ms after the block began", pop, now/limit.Millisecond)
 				}
-			})
+			}
+			eve.asks(w, at)
 		}
 		for at := attackAt; at < attackAt+blockFor; at += limit.Second {
-			request("ann", at, w.Rand.IntN(pops), 200, 20*limit.Second, func(r *world.Request) {
+			ann := client{pop: w.Rand.IntN(pops), header: "x-user", value: "ann", lasts: 20 * limit.Second, response: settle.Response{Status: 200}}
+			ann.decided = func(r *world.Request) {
 				if r.Edge.Blocked || loss == 0 && r.Edge.Outcome == edge.Deny && r.Edge.RetryAfter > 1000 {
 					t.Errorf("a client without failures: blocked %v, retry after %d ms", r.Edge.Blocked, r.Edge.RetryAfter)
 				}
-			})
+			}
+			ann.asks(w, at)
 		}
 		w.Run(attackAt + 2*blockFor)
 		return nil

@@ -48,21 +48,10 @@ const settleWindow = 10 * limit.Minute
 
 // play offers six times the limit, of which half fails after up to 30 s, over the end of a window.
 func (s settlement) play(t *testing.T) {
-	set := fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: [{ name: failures, key: [], on_failure: deny, count: { status: [401] }, "+s.fields+" }]\n")))(t)
-	of := set.Limit(0, 0)
-	every := settleWindow / limit.Micros(6*of.Spec().Count)
-	c := world.Config{
-		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: unobserved{},
-		Net: world.Net{Delay: limit.Millisecond / 2, LoseCall: s.loss, LoseReply: s.loss},
-	}
-	c.AggregatorNet = world.Net{Delay: 30 * limit.Millisecond, LoseCall: s.loss / 10, LoseReply: s.loss / 10}
 	pops := max(1, 2*s.regions)
-	for i := range pops {
-		region := fmt.Sprint("r", i%max(1, s.regions))
-		if c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region}); i < s.regions && s.regions > 1 {
-			c.Regions = append(c.Regions, region)
-		}
-	}
+	c := settling(t, "{ name: failures, key: [], on_failure: deny, count: { status: [401] }, "+s.fields+" }", pops, s.regions, s.loss)
+	of := c.Rules.Limit(0, 0)
+	every := settleWindow / limit.Micros(6*of.Spec().Count)
 	counted, admitted := map[limit.Micros]int64{}, int64(0)
 	one := &reserving{limit: of, states: map[int]limit.State{}}
 	fatal.If(t, world.Play(c, func(w *world.World) error {
@@ -73,20 +62,13 @@ func (s settlement) play(t *testing.T) {
 			lasts, pop := limit.Micros(w.Rand.Int64N(int64(30*limit.Second)))+1, w.Rand.IntN(pops)
 			status := 200 + 201*w.Rand.IntN(2)
 			window := at / settleWindow
-			w.After(at, func() {
-				w.PoPs[pop].Request(&world.Request{
-					Fill:     func(in *rule.Inputs, q *rule.Request) { q.Reset(in) },
-					Lasts:    lasts,
-					Response: settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus},
-					Decided: func(r *world.Request) {
-						if r.Edge.Outcome == edge.Admit {
-							admitted++
-							counted[window] += int64(status / 401)
-						}
-					},
-				})
-				one.request(c.Start+at, s.place(pop), lasts, 1, int64(status/401))
-			})
+			client{pop: pop, lasts: lasts, response: settle.Response{Status: status}, decided: func(r *world.Request) {
+				if r.Edge.Outcome == edge.Admit {
+					admitted++
+					counted[window] += int64(status / 401)
+				}
+			}}.asks(w, at)
+			w.After(at, func() { one.request(c.Start+at, s.place(pop), lasts, 1, int64(status/401)) })
 		}
 		w.Run(2 * settleWindow)
 		return nil
@@ -101,6 +83,47 @@ func (s settlement) play(t *testing.T) {
 	} else {
 		t.Logf("%d admitted, %.1f %% of one exact limiter; counted %v", admitted, 100*part, counted)
 	}
+}
+
+// settling is the configuration of a run by these rules, with PoPs that are divided among regions. So many of the calls and of
+// the replies are lost, and a tenth of that on the way to the aggregator.
+func settling(t *testing.T, rules string, pops, regions int, loss float64) world.Config {
+	t.Helper()
+	set := fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: ["+rules+"]\n")))(t)
+	c := world.Config{
+		Seed: 1, Rules: set.Dated(1), Start: 20_000 * limit.Day, Workers: 2, PagesLog2: 6, Depth: 1, Observer: unobserved{},
+		Net:           world.Net{Delay: limit.Millisecond / 2, LoseCall: loss, LoseReply: loss},
+		AggregatorNet: world.Net{Delay: 30 * limit.Millisecond, LoseCall: loss / 10, LoseReply: loss / 10},
+	}
+	for i := range pops {
+		region := fmt.Sprint("r", i%max(1, regions))
+		if c.PoPs = append(c.PoPs, world.PoPConfig{Name: fmt.Sprint("p", i), Region: region}); i < regions && regions > 1 {
+			c.Regions = append(c.Regions, region)
+		}
+	}
+	return c
+}
+
+// client makes a request to a PoP, with one header, and gets a response of the upstream.
+type client struct {
+	pop           int
+	header, value string
+	lasts         limit.Micros
+	response      settle.Response
+	decided       func(*world.Request)
+}
+
+func (c client) asks(w *world.World, at limit.Micros) {
+	c.response.Upstream, c.response.GRPCStatus = true, settle.NoGRPCStatus
+	w.After(at, func() {
+		w.PoPs[c.pop].Request(&world.Request{
+			Fill: func(in *rule.Inputs, q *rule.Request) {
+				q.Reset(in)
+				q.Add(in, c.header, c.value)
+			},
+			Lasts: c.lasts, Response: c.response, Decided: c.decided,
+		})
+	})
 }
 
 // places is how many counters the key has, and place which one a PoP uses.
