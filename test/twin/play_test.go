@@ -47,7 +47,6 @@ func start(t testing.TB, m mode, configs ...[]*node) *pair {
 
 type difference struct {
 	at               int // the request
-	what             string
 	theirs, expected answer
 	ours             answer
 }
@@ -71,16 +70,16 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 		if theirs.err == nil {
 			x.describe(config, charges, counters)
 		}
-		explained, what := p.putTo(t, x)
-		for deadline := time.Now().Add(comesBack); what != "" && x.mayChange() && time.Now().Before(deadline); {
+		explained, ok := p.putTo(t, x)
+		for deadline := time.Now().Add(comesBack); !ok && x.mayChange() && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 			x.again = true
-			if explained, what = p.putTo(t, x); what == "" {
+			if explained, ok = p.putTo(t, x); ok {
 				explained = append(explained, costsNothing)
 			}
 		}
-		if what != "" {
-			return &difference{i, what, theirs, answer{x.response, theirs.err}, x.weir}
+		if !ok {
+			return &difference{i, theirs, answer{x.response, theirs.err}, x.weir}
 		}
 		p.explain(explained)
 		for _, c := range x.settle() {
@@ -102,8 +101,8 @@ func (p *pair) explain(lines []string) {
 // comesBack is how long a unit may lie on lease in a replica that has no use for it.
 const comesBack = 20 * time.Second
 
-// putTo asks Weir, and returns the lines that explain its answer and what none does.
-func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string) {
+// putTo asks Weir, and returns the lines that explain its answer, and whether they do.
+func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, ok bool) {
 	x.weir = ask(t, p.weir, x.request)
 	if x.weir.err == nil && p.mutate != nil {
 		p.mutate(x.weir.response)
@@ -112,8 +111,8 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 	return x.judge()
 }
 
-// judge finds the lines by which Weir's answer is the one it has to give, and what is not.
-func (x *exchange) judge() (explained []string, what string) {
+// judge finds the lines by which Weir's answer is the one it has to give, and reports whether it is.
+func (x *exchange) judge() (explained []string, ok bool) {
 	x.response = proto.CloneOf(x.theirs.response)
 	if x.again { // the window is nearer to its end than it was there
 		for _, st := range x.response.GetStatuses() {
@@ -130,14 +129,14 @@ func (x *exchange) judge() (explained []string, what string) {
 	if x.theirs.err == nil {
 		explained = x.expect()
 	}
-	return explained, compare(answer{x.response, x.theirs.err}, x.weir)
+	return explained, same(answer{x.response, x.theirs.err}, x.weir)
 }
 
 // report lists all that has a part in a difference.
 func report(t testing.TB, s scenario, d *difference) string {
 	var b strings.Builder
 	requests := s.requests[:d.at+1]
-	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", s.config))
+	fmt.Fprintf(&b, "seed %d\n%s", s.seed, file(t, "d", s.config))
 	for _, r := range requests {
 		fmt.Fprintf(&b, "%s\n", text(r))
 	}
