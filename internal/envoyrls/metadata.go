@@ -28,51 +28,50 @@ import (
 //
 // These are the fields of envoyproxy/ratelimit, and in addition rule and degraded.
 func dynamicMetadata(q *query) *structpb.Struct {
-	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(legible(q.request.Domain))}
-	descriptors := make([]*structpb.Value, len(q.request.Descriptors))
-	passed := map[string]*structpb.Value{}
+	descriptors, passed := make([]any, len(q.request.Descriptors)), map[string]any{}
+	fields := map[string]any{"domain": legible(q.request.Domain), "descriptors": descriptors}
 	for i := range q.Descriptors {
 		d, v := &q.Descriptors[i], q.Judgment(i)
 		if i < len(descriptors) {
-			descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
+			descriptors[i] = q.describe(i)
 		}
 		if v != nil && v.Degraded != engine.Sound {
-			fields["degraded"] = structpb.NewBoolValue(true)
+			fields["degraded"] = true
 		}
-		if v != nil && (!d.Over || d.Mode == decision.Shadow) {
-			merge(passed, q.matched[i].rule.Metadata)
+		if r := q.matched[i].rule.InConfig(); r != nil && v != nil && (!d.Over || d.Mode == decision.Shadow) {
+			merge(passed, r.Metadata)
 		}
 	}
-	fields["descriptors"] = structpb.NewListValue(&structpb.ListValue{Values: descriptors})
 	if hits := q.request.HitsAddend; hits != 0 {
-		fields["hitsAddend"] = structpb.NewNumberValue(float64(hits))
+		fields["hitsAddend"] = hits
 	}
 	if len(passed) > 0 {
-		fields["metadata"] = structpb.NewStructValue(&structpb.Struct{Fields: passed})
+		fields["metadata"] = passed
 	}
-	return &structpb.Struct{Fields: fields}
+	s, _ := structpb.NewStruct(fields) // of what a Struct can hold
+	return s
 }
 
 // describe makes the metadata of descriptor i.
-func (q *query) describe(i int) map[string]*structpb.Value {
+func (q *query) describe(i int) map[string]any {
 	asked, shown := q.request.Descriptors[i], q.matched[i].shown
 	m, v := &q.matched[shown], q.Judgment(shown)
-	entries := make([]*structpb.Value, len(m.entries))
+	entries := make([]any, len(m.entries))
 	for j := range m.entries {
-		entries[j] = structpb.NewStringValue(legible(m.entries[j].Key + "=" + m.entries[j].Value))
+		entries[j] = legible(m.entries[j].Key + "=" + m.entries[j].Value)
 	}
-	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
+	fields := map[string]any{"entries": entries}
 	if asked.Limit != nil {
-		fields["limit"] = structpb.NewStringValue(limitText(asked.Limit))
+		fields["limit"] = limitText(asked.Limit)
 	}
 	if asked.HitsAddend != nil {
-		fields["hitsAddend"] = structpb.NewNumberValue(float64(asked.HitsAddend.Value))
+		fields["hitsAddend"] = asked.HitsAddend.Value
 	}
 	if m.rule != nil {
-		fields["rule"] = structpb.NewStringValue(m.rule.Counts.Name)
+		fields["rule"] = m.rule.Counts.Name
 	}
 	if v != nil && v.Degraded != engine.Sound {
-		fields["degraded"] = structpb.NewStringValue(v.Degraded.String())
+		fields["degraded"] = v.Degraded.String()
 	}
 	return fields
 }
@@ -96,19 +95,18 @@ func limitText(l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) string {
 
 // merge adds to fields the fields that they lack, in mappings recursively. It never
 // changes from.
-func merge(fields map[string]*structpb.Value, from *structpb.Struct) {
-	for name, value := range from.GetFields() {
+func merge(fields, from map[string]any) {
+	for name, value := range from {
 		present, ok := fields[name]
+		own, isMap := present.(map[string]any)
+		more, isMore := value.(map[string]any)
 		switch {
 		case !ok:
 			fields[name] = value
-		case present.GetStructValue() != nil && value.GetStructValue() != nil:
-			both := maps.Clone(present.GetStructValue().GetFields())
-			if both == nil {
-				both = map[string]*structpb.Value{}
-			}
-			merge(both, value.GetStructValue())
-			fields[name] = structpb.NewStructValue(&structpb.Struct{Fields: both})
+		case isMap && isMore:
+			both := maps.Clone(own)
+			merge(both, more)
+			fields[name] = both
 		}
 	}
 }

@@ -3,7 +3,6 @@ package metrics
 import (
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -17,9 +16,6 @@ type HitMetrics struct {
 	requests, serviceErrors, storeErrors telemetry.Counter
 	loads, loadErrors                    telemetry.Counter
 	seconds                              telemetry.Observer
-
-	mu   sync.Mutex
-	kept map[statLabels]*hitCounts
 }
 
 // hitKind is the outcome of hits. A descriptor that crosses a limit has hits of both
@@ -46,7 +42,6 @@ func newHitMetrics(r *telemetry.Registry, wanted bool) *HitMetrics {
 		seconds:    r.Histograms("ratelimit_service_response_time_seconds", "Time to answer a request.", telemetry.UsualBounds(), "grpc_method").WithLabelValues(method),
 		loads:      r.Counter("ratelimit_service_config_load_success", "Configurations that were put in force."),
 		loadErrors: r.Counter("ratelimit_service_config_load_error", "Configurations that were not, for a mistake."),
-		kept:       map[statLabels]*hitCounts{},
 	}
 	failures := r.Counters("ratelimit_service_should_rate_limit_error",
 		"Requests that are wrong (service_error), and that were decided without the store (redis_error).", "err_type")
@@ -61,13 +56,6 @@ func newHitMetrics(r *telemetry.Registry, wanted bool) *HitMetrics {
 		m.vecs[kind] = r.Counters("ratelimit_service_rate_limit_"+name.name, name.help, "domain", "key1", "key2")
 	}
 	return m
-}
-
-// hitCounts are the counters of one set of labels.
-type hitCounts struct {
-	labels  statLabels
-	metrics *HitMetrics
-	users   int // rules, of which some have the same labels; metrics.mu is held
 }
 
 // statLabels are domain, key1 and key2 of a name in statistics.
@@ -88,44 +76,13 @@ func labelsOf(stat string) (l statLabels) {
 	return l
 }
 
-// of returns the counters of a name in statistics, which the caller releases when it does
-// not need them any more. It is nil if m is.
-func (m *HitMetrics) of(stat string) *hitCounts {
+// remove removes labels from the metrics of hits.
+func (m *HitMetrics) remove(l statLabels) {
 	if m == nil {
-		return nil
-	}
-	labels := labelsOf(stat)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := m.kept[labels]
-	if h == nil {
-		h = &hitCounts{labels: labels, metrics: m}
-		m.kept[labels] = h
-	}
-	h.users++
-	return h
-}
-
-// release removes the counters from the metrics when they have no user any more.
-func (h *hitCounts) release() {
-	if h == nil {
 		return
 	}
-	m := h.metrics
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if h.users--; h.users > 0 {
-		return
-	}
-	delete(m.kept, h.labels)
 	for _, vec := range m.vecs {
-		vec.DeleteLabelValues(h.labels[:]...)
-	}
-}
-
-func (h *hitCounts) add(kind hitKind, n int64) {
-	if n > 0 {
-		h.metrics.vecs[kind].WithLabelValues(h.labels[:]...).Add(float64(n))
+		vec.DeleteLabelValues(l[:]...)
 	}
 }
 
@@ -139,26 +96,31 @@ type Charge struct {
 
 // Charge counts the hits of a descriptor, if that is wanted.
 func (c *Counts) Charge(h Charge) {
-	if c.hits == nil {
+	if c.hits == (statLabels{}) {
 		return
 	}
-	c.hits.add(totalHits, h.Hits)
+	add := func(kind hitKind, n int64) {
+		if n > 0 {
+			c.metrics.Hits.vecs[kind].WithLabelValues(c.hits[:]...).Add(float64(n))
+		}
+	}
+	add(totalHits, h.Hits)
 	if !h.Known {
 		return
 	}
 	used, near := max(0, h.Used), NearAt(h.Capacity)
 	if !h.Over {
-		c.hits.add(withinHits, h.Hits)
-		c.hits.add(nearHits, min(h.Hits, used+h.Hits-near))
+		add(withinHits, h.Hits)
+		add(nearHits, min(h.Hits, used+h.Hits-near))
 		return
 	}
 	beyond := min(h.Hits, used+h.Hits-h.Capacity)
-	c.hits.add(overHits, beyond)
+	add(overHits, beyond)
 	if used < h.Capacity {
-		c.hits.add(nearHits, h.Capacity-max(near, used))
+		add(nearHits, h.Capacity-max(near, used))
 	}
 	if h.Shadow {
-		c.hits.add(shadowHits, beyond)
+		add(shadowHits, beyond)
 	}
 }
 

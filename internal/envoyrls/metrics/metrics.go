@@ -3,6 +3,9 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
@@ -43,20 +46,12 @@ const (
 type Counts struct {
 	Name    string
 	metrics *Metrics
-	hits    *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
+	hits    statLabels // zero: not wanted, or envoyproxy/ratelimit has no such name
 }
 
 // Count counts a descriptor.
 func (c *Counts) Count(r Result) {
 	c.metrics.decisions.WithLabelValues(c.Name, resultNames[r]).Inc()
-}
-
-// drop removes the counters from the metrics. A request in flight may bring one back.
-func (c *Counts) drop() {
-	c.hits.release()
-	for _, name := range resultNames {
-		c.metrics.decisions.DeleteLabelValues(c.Name, name)
-	}
 }
 
 // Metrics are the instruments of a server. They are safe for concurrent use.
@@ -69,8 +64,7 @@ type Metrics struct {
 	seconds   telemetry.Histogram
 	decisions *telemetry.CounterVec
 
-	byRule   sync.Map // name to *Counts; there are as many as rules, and names of domains
-	mu       sync.RWMutex
+	mu       sync.Mutex
 	detailed map[string]*Counts // at most maxDetailed
 }
 
@@ -101,86 +95,57 @@ func (m *Metrics) Answered(seconds float64, wrong bool) {
 	m.Hits.request(seconds, wrong)
 }
 
-// Rule finds or makes the counters of a rule. stat is its name in envoyproxy/ratelimit's
+// Rule returns the counters of a rule. stat is its name in envoyproxy/ratelimit's
 // statistics; empty if it has none there.
 func (m *Metrics) Rule(name, stat string) *Counts {
-	if c, ok := m.byRule.Load(name); ok {
-		return c.(*Counts)
+	c := &Counts{Name: name, metrics: m}
+	if m.Hits != nil && stat != "" {
+		c.hits = labelsOf(stat)
 	}
-	made := &Counts{Name: name, metrics: m}
-	if stat != "" {
-		made.hits = m.Hits.of(stat)
-	}
-	c, there := m.byRule.LoadOrStore(name, made)
-	if there {
-		made.hits.release()
-	}
-	return c.(*Counts)
+	return c
 }
 
 // Of returns the counters of a descriptor whose rule has the counters c. r is that rule, if it
 // is one of the configuration, else nil: its values are in their name if the rule is
-// configured so. buffer is for that name.
+// configured so and there is room. buffer is for that name.
 func (m *Metrics) Of(c *Counts, r *descriptor.Rule, entries []descriptor.Entry, buffer []byte) (*Counts, []byte) {
 	if r == nil || !r.DetailedMetric && !r.ValueToMetric {
 		return c, buffer
 	}
 	buffer = r.AppendMetric(buffer[:0], entries)
-	m.mu.RLock()
-	own, full := m.detailed[string(buffer)], len(m.detailed) >= maxDetailed
-	m.mu.RUnlock()
-	switch {
-	case own != nil:
-		return own, buffer
-	case full || len(buffer) > maxName: // the usual case where clients choose many names: no lock
-		return c, buffer
-	}
-	return m.detail(c, r, buffer, entries), buffer
-}
-
-// detail makes the counters of a name with a client's values, if there is room, else it
-// returns those of the rule.
-func (m *Metrics) detail(ofRule *Counts, r *descriptor.Rule, name []byte, entries []descriptor.Entry) *Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.detailed[string(name)]; c != nil {
-		return c
+	own := m.detailed[string(buffer)]
+	if own == nil && len(m.detailed) < maxDetailed && len(buffer) <= maxName {
+		own = m.Rule(string(buffer), string(r.AppendStatName(nil, entries)))
+		m.detailed[own.Name] = own
 	}
-	if len(m.detailed) >= maxDetailed {
-		return ofRule
-	}
-	var c *Counts
-	if same, ok := m.byRule.Load(string(name)); ok {
-		c = same.(*Counts) // the file has a rule for this very value
-	} else {
-		stat := r.AppendStatName(nil, entries)
-		c = &Counts{Name: string(name), metrics: m, hits: m.Hits.of(string(stat))}
-	}
-	m.detailed[c.Name] = c
-	return c
+	return cmp.Or(own, c), buffer
 }
 
 // Forget removes the metrics of a configuration that was replaced: the names with clients'
-// values, and those of rules that do not exist any more.
+// values, and those of rules that do not exist any more. A request in flight may bring one back.
 func (m *Metrics) Forget(before, now *descriptor.Config) {
-	kept := map[string]bool{}
+	names, labels := map[string]bool{}, map[statLabels]bool{}
 	for r := range now.Rules() {
-		kept[r.Path] = true
+		c := m.Rule(r.Path, string(r.AppendStatName(nil, nil)))
+		names[c.Name], labels[c.hits] = true, true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, c := range m.detailed {
-		if _, ok := m.byRule.Load(name); !ok {
-			c.drop()
-		}
+	gone := slices.Collect(maps.Values(m.detailed))
+	for r := range before.Rules() {
+		gone = append(gone, m.Rule(r.Path, string(r.AppendStatName(nil, nil))))
 	}
 	clear(m.detailed)
-	for r := range before.Rules() {
-		if kept[r.Path] {
-			continue
+	for _, c := range gone {
+		for _, result := range resultNames {
+			if !names[c.Name] {
+				m.decisions.DeleteLabelValues(c.Name, result)
+			}
 		}
-		if c, ok := m.byRule.LoadAndDelete(r.Path); ok {
-			c.(*Counts).drop()
+		if !labels[c.hits] {
+			m.Hits.remove(c.hits)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -22,12 +21,11 @@ type Rule struct {
 	Of     *descriptor.Rule // of the configuration; nil: none
 	Policy *engine.Policy   // nil: unlimited
 	// Current is the same in all replies, and never changed.
-	Current  *rlspb.RateLimitResponse_RateLimit
-	Metadata *structpb.Struct // nil if there is none
-	Counts   *metrics.Counts
-	Mode     decision.Mode
-	Quota    bool         // it is one of the quotas of a request, in shadow mode too
-	Window   limit.Micros // of windows that are aligned to the clock, else 0
+	Current *rlspb.RateLimitResponse_RateLimit
+	Counts  *metrics.Counts
+	Mode    decision.Mode
+	Quota   bool         // it is one of the quotas of a request, in shadow mode too
+	Window  limit.Micros // of windows that are aligned to the clock, else 0
 
 	binding *binding.Binding // to a rule of the rules file; nil: none
 }
@@ -43,7 +41,7 @@ func (r *Rule) InConfig() *descriptor.Rule {
 // prepare makes a rule of the configuration.
 func (c *Config) prepare(r *descriptor.Rule) *Rule {
 	stat := r.AppendStatName(nil, nil)
-	p := &Rule{Of: r, Metadata: structOf(r.Metadata), Counts: c.Metrics.Rule(r.Path, string(stat)), Quota: r.Quota || c.Quota}
+	p := &Rule{Of: r, Counts: c.Metrics.Rule(r.Path, string(stat)), Quota: r.Quota || c.Quota}
 	switch {
 	case r.Shadow:
 		p.Mode = decision.Shadow
@@ -89,13 +87,4 @@ func currentOf(name string, spec limit.Spec) *rlspb.RateLimitResponse_RateLimit 
 		break
 	}
 	return c
-}
-
-// structOf returns metadata in its form on the wire; nil if there is none.
-func structOf(m map[string]any) *structpb.Struct {
-	if m == nil {
-		return nil
-	}
-	s, _ := structpb.NewStruct(m) // of what a Struct can hold, as Rule.Metadata promises
-	return s
 }
