@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir-regional/config"
 	"github.com/weirlimit/weir/internal/daemon"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 func main() { daemon.Main("weir-regional", config.Load, run) }
@@ -21,13 +22,17 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if cfg.RatelimitConfig == "" && cfg.RatelimitBindings == "" {
 		return t.Run(ctx)
 	}
-	s, err := newRateLimitService(ctx, cfg, t)
+	s, err := newRateLimitService(cfg, t)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.port.Close() }() // Shut has closed it already, unless nothing was served
+	port, err := server.Listen(ctx, cfg.RLS.Listen, "rls-listen", 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = port.Close() }() // Shut has closed it already, unless nothing was served
 	t.Ready.Notify(s.SetReady)
 	t.OnRules(s.RulesChanged)
 	s.Handle(t.Calls)
-	return t.Run(ctx, daemon.Port{Name: "rls", Server: s})
+	return t.Run(ctx, daemon.Port{Name: "rls", Listener: port, Server: s})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -83,10 +84,10 @@ const (
 
 // Port is a port that calls come to. Name is what the log calls it.
 type Port struct {
-	Name   string
+	Name string
+	net.Listener
 	Server interface {
-		Address() string
-		Serve() error                     // answers until Shut
+		Serve(net.Listener) error         // answers until Shut
 		Shut(timeout time.Duration) error // lets calls in flight end within the timeout, then cuts them
 	}
 }
@@ -108,13 +109,13 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 		return errors.Join(err, callers.Close())
 	}
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, WriteTimeout: writeTime, IdleTimeout: t.cfg.IdleTimeout}
-	quotas := Port{"listen", server.New(callers, t.secure, t.health, limits, t.Log)}
+	quotas := Port{"listen", callers, server.New(t.secure, t.health, limits, t.Log)}
 	limits.MaxStreams = min(limits.MaxStreams, adminStreams)
-	admin := Port{"admin", server.New(operators, t.secureOps, t.operators, limits, t.Log)}
+	admin := Port{"admin", operators, server.New(t.secureOps, t.operators, limits, t.Log)}
 	ports := append([]Port{quotas}, beside...)
 
 	t.Ready.Notify(func(bool) { t.consul.update() })
-	t.register(quotas.Server.Address())
+	t.register(callers.Addr().String())
 	t.counters.snapshots.begin(t.Service.Holders)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -130,8 +131,8 @@ func (t *Tier) Run(ctx context.Context, beside ...Port) error {
 	}
 	var about []any
 	for _, p := range append(ports, admin) {
-		tasks.Go(p.Server.Serve)
-		about = append(about, p.Name, p.Server.Address())
+		tasks.Go(func() error { return p.Server.Serve(p.Listener) })
+		about = append(about, p.Name, p.Addr().String())
 	}
 	t.Log.Info("serving", append(about, "ready", len(t.Ready.Reasons()) == 0)...)
 

@@ -1,7 +1,6 @@
 package envoyrls
 
 import (
-	"cmp"
 	"log/slog"
 	"time"
 
@@ -14,30 +13,26 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Config is what a server is made of. Judge is required; of the settings the zero values
-// are legal, too.
+// Config is what a server is made of. Of the settings the zero values are legal, too.
 type Config struct {
 	Limits
-	Endpoint // a Budget of 0 means 100 ms
+	Endpoint
 
 	// Judge decides.
 	Judge engine.Judge
-	// Rules has those of the rules file, for bindings; nil: there are none.
+	// Rules has those of the rules file, for bindings.
 	Rules *service.Service
 	// Replicas divides limits under on_failure: local as long as the real number of
 	// replicas is unknown; 0 counts as 1.
 	Replicas int64
 
-	// Metrics and Log may be nil.
 	Metrics *telemetry.Registry
 	Tracer  *telemetry.Tracer // makes the spans of requests; nil: there are none
 	Log     *slog.Logger
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	Now     func() time.Time // the clock
 }
 
 const (
-	defaultBudget = 100 * time.Millisecond
 	// maxMessage bounds a request of gRPC, in bytes, and maxBody one of HTTP. maxInFlight
 	// bounds all requests of gRPC that have arrived and are not answered yet.
 	maxMessage, maxBody, maxInFlight = 4 << 20, 1 << 20, 64 << 20
@@ -49,17 +44,6 @@ const (
 	returnShare = 4
 	returnTime  = 5 * time.Millisecond
 )
-
-func (c *Config) fill() {
-	c.Budget = cmp.Or(c.Budget, defaultBudget)
-	c.Metrics, c.Log = cmp.Or(c.Metrics, telemetry.NewRegistry("")), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Rules == nil {
-		c.Rules = service.NewService(service.Config{})
-	}
-}
 
 // rules is what rules are made with.
 func (c *Config) rules(counts *metrics.Metrics) rules.Config {

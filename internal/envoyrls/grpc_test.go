@@ -237,7 +237,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	fatal.If(t, err)
 	b.Drain()
 	next(healthpb.HealthCheckResponse_NOT_SERVING)
-	fatal.If(t, b.Shutdown(patient(t)))
+	fatal.If(t, b.Shut(30*time.Second))
 	for name, receive := range map[string]func() error{
 		"health":     func() error { _, err := watch.Recv(); return err },
 		"reflection": func() error { _, err := idle.Recv(); return err },
@@ -318,7 +318,7 @@ func TestShutdown(t *testing.T) {
 	}()
 	<-entered
 	down := make(chan error, 1)
-	go func() { down <- b.Shutdown(patient(t)) }()
+	go func() { down <- b.Shut(30 * time.Second) }()
 	select {
 	case err := <-down:
 		t.Fatalf("down while a request is in flight: %v", err)

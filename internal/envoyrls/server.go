@@ -15,6 +15,7 @@ package envoyrls
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"runtime"
 	"sync"
@@ -64,7 +65,6 @@ type Server struct {
 // New makes a server. The error is about the files of TLS. Health checks fail until it
 // has a configuration.
 func New(cfg Config) (*Server, error) {
-	cfg.fill()
 	counts := metrics.New(cfg.Metrics, cfg.HitMetrics)
 	s := &Server{
 		cfg:     cfg,
@@ -112,7 +112,7 @@ const (
 	maxStreams = 10_000
 	// streamWorkers is the number of goroutines per processor that answer requests on
 	// stacks that have grown already; when all are busy a request gets a goroutine of its
-	// own. They live from New to Shutdown, and save a tenth of the CPU at 1,500 calls per second.
+	// own. They live from New to Shut, and save a tenth of the CPU at 1,500 calls per second.
 	// grpc-go calls them experimental.
 	streamWorkers = 2
 	// handshakeTime is how long the handshake of a connection may take. Until then
@@ -177,13 +177,13 @@ func (s *Server) RulesChanged() {
 	}
 }
 
-// Serve answers on a listener until Shutdown; then it returns nil.
+// Serve answers on a listener until Shut; then it returns nil.
 func (s *Server) Serve(l net.Listener) error { return s.rpc.Serve(l) }
 
-// Shutdown takes no new requests, ends streams and waits for requests in flight; when
-// ctx ends it cuts their connections and returns ctx's error. A decision that is still
-// under way then ends by the deadline of its request.
-func (s *Server) Shutdown(ctx context.Context) error {
+// Shut takes no new requests, ends streams and lets requests in flight end within the timeout;
+// then it cuts their connections. A decision that is still under way then ends by the deadline
+// of its request.
+func (s *Server) Shut(timeout time.Duration) error {
 	s.Drain()
 	s.end()
 	drained := make(chan struct{})
@@ -194,8 +194,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-drained:
 		return nil
-	case <-ctx.Done():
+	case <-time.After(timeout):
 		s.rpc.Stop() // waits for handshakes: handshakeTime at most
-		return ctx.Err()
+		return fmt.Errorf("rate limit requests were still in flight after %v, cut", timeout)
 	}
 }

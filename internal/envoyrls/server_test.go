@@ -66,19 +66,20 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	b.store = &deaf{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})}
 	b.service = service.NewService(service.Config{Store: b.store, Now: now})
 	cfg := Config{
-		Judge:   engine.NewJudge(b.store, nil, nil, b.metrics, nil),
-		Rules:   b.service,
-		Limits:  Limits{Consistency: "exact"},
-		Metrics: b.metrics,
-		Log:     slog.New(slog.DiscardHandler),
-		Now:     func() time.Time { return time.UnixMicro(b.clock.Load()) },
+		Judge:    engine.NewJudge(b.store, nil, nil, b.metrics, nil),
+		Rules:    b.service,
+		Limits:   Limits{Consistency: "exact"},
+		Endpoint: Endpoint{Budget: 100 * time.Millisecond},
+		Metrics:  b.metrics,
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      func() time.Time { return time.UnixMicro(b.clock.Load()) },
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	b.Server = fatal.Get(New(cfg))(t)
 	t.Cleanup(func() {
-		if err := b.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+		if err := b.Shut(time.Minute); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
@@ -22,7 +23,7 @@ import (
 func TestTLS(t *testing.T) {
 	dir, a := t.TempDir(), fatal.Get(pki.NewAuthority())(t)
 	files := TLS{Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server.key"), ClientCA: filepath.Join(dir, "ca.pem")}
-	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Cert) {
+	if _, err := New(Config{Endpoint: Endpoint{TLS: files}, Metrics: telemetry.NewRegistry("test")}); err == nil || !strings.Contains(err.Error(), files.Cert) {
 		t.Errorf("no files: %v", err)
 	}
 	fatal.If(t, errors.Join(a.Write(dir, "server", "127.0.0.1"), a.Write(dir, "client", "envoy.example", "spiffe://example/envoy"), os.WriteFile(files.ClientCA, a.PEM, 0o600)))

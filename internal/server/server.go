@@ -37,7 +37,6 @@ type Limits struct {
 // Server serves one port. It answers from [Server.Serve] on.
 type Server struct {
 	http   *http.Server
-	port   net.Listener
 	silent sync.Map // connections that have sent no request yet
 }
 
@@ -47,13 +46,13 @@ type Server struct {
 // connection for that long: it connects for its health checks and then compiles the module.
 const silentTime = 200 * time.Millisecond
 
-// New makes a server of an open port; with secure it takes TLS alone.
-func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *slog.Logger) *Server {
+// New makes a server; with secure it takes TLS alone.
+func New(secure *tls.Config, h http.Handler, l Limits, log *slog.Logger) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(secure == nil)
 	protocols.SetHTTP2(secure != nil)
-	s := &Server{port: port}
+	s := new(Server)
 	s.http = &http.Server{
 		Handler:           h,
 		ConnState:         s.note,
@@ -98,16 +97,13 @@ func Listen(ctx context.Context, address, flag string, most int) (net.Listener, 
 	return &bounded{Listener: l, most: min(cmp.Or(most, own), own), open: map[*conn]netip.Addr{}, from: map[netip.Addr]int{}}, nil
 }
 
-// Address is the address of the port.
-func (s *Server) Address() string { return s.port.Addr().String() }
-
-// Serve answers connections until the server is shut down.
-func (s *Server) Serve() error {
+// Serve answers connections of an open port until the server is shut down.
+func (s *Server) Serve(port net.Listener) error {
 	serve := s.http.Serve
 	if s.http.TLSConfig != nil {
 		serve = func(port net.Listener) error { return s.http.ServeTLS(port, "", "") }
 	}
-	if err := serve(s.port); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(port); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

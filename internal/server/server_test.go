@@ -26,14 +26,14 @@ func TestUnreadAnswer(t *testing.T) {
 				ended <- err
 			})
 			port := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-			s := New(port, nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
-			go func() { _ = s.Serve() }()
+			s := New(nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
+			go func() { _ = s.Serve(port) }()
 			t.Cleanup(func() { _ = s.Shut(time.Minute) })
 			client := &http.Transport{Protocols: new(http.Protocols)}
 			client.Protocols.SetHTTP1(version == 1)
 			client.Protocols.SetUnencryptedHTTP2(version == 2)
 			t.Cleanup(client.CloseIdleConnections)
-			answer := fatal.Get((&http.Client{Transport: client}).Get("http://" + s.Address()))(t)
+			answer := fatal.Get((&http.Client{Transport: client}).Get("http://" + port.Addr().String()))(t)
 			defer answer.Body.Close()
 			select {
 			case err := <-ended:
@@ -62,12 +62,12 @@ func TestFloodOfConnections(t *testing.T) {
 			<-hold
 		}
 	})
-	s := New(port, nil, h, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
-	go func() { _ = s.Serve() }()
+	s := New(nil, h, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
+	go func() { _ = s.Serve(port) }()
 	t.Cleanup(func() { _ = s.Shut(time.Minute) })
 	get := func(from, path string) error {
 		client := &http.Transport{DialContext: dialer(from).DialContext, DisableKeepAlives: true}
-		answer, err := (&http.Client{Transport: client, Timeout: 10 * time.Second}).Get("http://" + s.Address() + path)
+		answer, err := (&http.Client{Transport: client, Timeout: 10 * time.Second}).Get("http://" + port.Addr().String() + path)
 		if err == nil {
 			err = answer.Body.Close()
 		}
@@ -77,7 +77,7 @@ func TestFloodOfConnections(t *testing.T) {
 	go func() { held <- get("127.0.0.3", "/hold") }()
 	<-began
 	for range 40 {
-		conn := fatal.Get(dialer("127.0.0.2").Dial("tcp", s.Address()))(t)
+		conn := fatal.Get(dialer("127.0.0.2").Dial("tcp", port.Addr().String()))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") // else it is cut soon; it may be cut already
 	}
