@@ -108,20 +108,12 @@ func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
 	if err != nil || rules == nil {
 		return bindings, err
 	}
-	if errs, _ := bindings.Check(func(name string) []binding.Target { return targets(rules, name) }); len(errs) > 0 {
+	if errs, _ := bindings.Check(func(name string) []*rule.Rule {
+		return slices.DeleteFunc(rules.Named(name), func(r *rule.Rule) bool { return !r.Limited() })
+	}); len(errs) > 0 {
 		return nil, errs
 	}
 	return bindings, nil
-}
-
-// targets are what a rule was expanded into, for bindings.
-func targets(rules *rule.Set, name string) (all []binding.Target) {
-	for i := range rules.Len() {
-		if r := rules.Rule(i); (r.Name == name || rule.Written(r.Name) == name) && r.Limited() {
-			all = append(all, binding.Target{Algorithm: r.Limits[0].Limit.Algorithm, Parts: len(r.Key), Off: r.Mode == rule.Off, Hash: r.Hash, Responses: r.Settles()})
-		}
-	}
-	return all
 }
 
 // checkRatelimit checks a configuration of envoyproxy/ratelimit as weir-regional reads it.

@@ -100,6 +100,16 @@ func (s *Set) Find(name string) (i int, ok bool) {
 	return i, ok
 }
 
+// Named are the rules of that name, and those that the rule with this name in the document was expanded into.
+func (s *Set) Named(name string) (all []*Rule) {
+	for i := range s.rules {
+		if r := &s.rules[i]; r.Name == name || Written(r.Name) == name {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
 // j. It is nil if there is no such variant: the caller may have other rules.
 func (s *Set) Limit(i, variant int) *limit.Limit {

@@ -102,30 +102,21 @@ func (b *Binding) AppendKey(dst []byte, parts []rule.Part, entries []descriptor.
 	return dst
 }
 
-// Target has the properties of a rule that decide whether it can be bound.
-type Target struct {
-	Algorithm limit.Algorithm
-	Parts     int // of its key
-	Off       bool
-	Hash      bool // its keys are hashed under a secret
-	Responses bool // responses decide what it counts, or what that costs
-}
-
 // Flaw returns why the rule of the binding cannot be bound; empty if it can. all are what the
 // rule was expanded into; none: there is no such rule. A rule that is off can be bound; it limits
 // nothing.
-func (b *Binding) Flaw(all []Target) string {
+func (b *Binding) Flaw(all []*rule.Rule) string {
 	name := "rule " + strict.Quote(b.Rule)
-	for _, t := range all {
+	for _, r := range all {
 		switch {
-		case t.Algorithm == limit.Concurrency: // no client would ever release a slot
+		case r.Limits[0].Limit.Algorithm == limit.Concurrency: // no client would ever release a slot
 			return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
-		case t.Responses: // no message of this protocol tells the response
+		case r.Settles(): // no message of this protocol tells the response
 			return name + " has count or cost.actual, which need the response; clients of this protocol do not send it; bind a rule without them"
-		case t.Hash:
+		case r.Hash:
 			return name + " has hash: true, which is for requests that PoPs see; bind a rule without it"
-		case t.Parts != len(b.keyed):
-			return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, t.Parts, len(b.keyed))
+		case len(r.Key) != len(b.keyed):
+			return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, len(r.Key), len(b.keyed))
 		}
 	}
 	if len(all) == 0 {
@@ -135,8 +126,8 @@ func (b *Binding) Flaw(all []Target) string {
 }
 
 // Check returns an error for each binding whose rule cannot be bound, and the number of
-// bindings whose rule is off. find finds a rule by its name.
-func (s *Set) Check(find func(name string) []Target) (errs strict.Errors, off int) {
+// bindings whose rule is off. find returns what a rule was expanded into.
+func (s *Set) Check(find func(name string) []*rule.Rule) (errs strict.Errors, off int) {
 	for _, b := range s.all {
 		if b.Rule == "" {
 			continue
@@ -144,7 +135,7 @@ func (s *Set) Check(find func(name string) []Target) (errs strict.Errors, off in
 		all := find(b.Rule)
 		if reason := b.Flaw(all); reason != "" {
 			errs = append(errs, strict.Error{File: s.file, Pos: b.at, Path: "rule", Reason: reason})
-		} else if !slices.ContainsFunc(all, func(t Target) bool { return !t.Off }) {
+		} else if !slices.ContainsFunc(all, func(r *rule.Rule) bool { return r.Mode != rule.Off }) {
 			off++
 		}
 	}

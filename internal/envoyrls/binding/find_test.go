@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/settle"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -60,12 +61,17 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// limited is a rule with a key of one part.
+func limited(mode rule.Mode, a limit.Algorithm) *rule.Rule {
+	return &rule.Rule{Mode: mode, Key: []rule.Part{{{From: rule.FromPath}}}, Limits: []rule.Variant{{Limit: limit.Spec{Algorithm: a}}}}
+}
+
 // TestCheck: what is unbound needs no rule.
 func TestCheck(t *testing.T) {
 	s := fatal.Get(binding.Parse("f.yaml", []byte(some)))(t)
-	errs, off := s.Check(func(name string) []binding.Target {
-		return map[string][]binding.Target{
-			"any": {{Parts: 1, Off: true}}, "ann": {{Parts: 1, Off: true}, {Parts: 1, Algorithm: limit.Concurrency}}, "both": {{Parts: 1}},
+	errs, off := s.Check(func(name string) []*rule.Rule {
+		return map[string][]*rule.Rule{
+			"any": {limited(rule.Off, limit.SlidingWindow)}, "ann": {limited(rule.Off, limit.SlidingWindow), limited(0, limit.Concurrency)}, "both": {limited(0, limit.SlidingWindow)},
 		}[name]
 	})
 	const want = `f.yaml:4:80: rule: rule "ann" limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm
@@ -74,8 +80,10 @@ f.yaml:8:52: rule: rule "gone" is not in the rules file`
 	if errs.Error() != want || off != 1 {
 		t.Errorf("off %d, mistakes\n%s\nwant\n%s", off, errs, want)
 	}
+	counting := limited(0, limit.SlidingWindow)
+	counting.Cost.Actual = settle.Actual{Name: "x-cost"}
 	for b := range s.All() {
-		if flaw := b.Flaw([]binding.Target{{Parts: 1, Responses: true}}); b.Rule != "" && !strings.Contains(flaw, "has count or cost.actual, which need the response") {
+		if flaw := b.Flaw([]*rule.Rule{counting}); b.Rule != "" && !strings.Contains(flaw, "has count or cost.actual, which need the response") {
 			t.Errorf("a rule that counts responses: %q", flaw)
 		}
 	}

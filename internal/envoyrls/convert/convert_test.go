@@ -31,14 +31,7 @@ func check(t testing.TB, c *descriptor.Config, r *convert.Result) {
 	if rules.Len() != r.RuleCount || bindings.Len() != r.BoundCount || rules.Len() != len(r.Names) {
 		t.Errorf("rules %d, bindings %d, names %d; the result states %d, %d", rules.Len(), bindings.Len(), len(r.Names), r.RuleCount, r.BoundCount)
 	}
-	errs, _ := bindings.Check(func(name string) []binding.Target {
-		i, found := rules.Find(name)
-		if !found {
-			return nil
-		}
-		return []binding.Target{{Algorithm: rules.Rule(i).Limits[0].Limit.Algorithm, Parts: len(rules.Rule(i).Key)}}
-	})
-	if len(errs) > 0 {
+	if errs, _ := bindings.Check(rules.Named); len(errs) > 0 {
 		t.Errorf("%v\n%s\n%s", errs, r.Rules, r.Bindings)
 	}
 	bound := map[string]int{}

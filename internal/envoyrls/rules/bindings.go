@@ -13,7 +13,7 @@ import (
 // resolve returns the rules that a binding is to: those that the rule of the rules file was expanded into, without
 // those that are off. It is nil if there is none: the rules file has no such rule, or has it turned off.
 func (c *Config) resolve(b *binding.Binding) (made []*Rule) {
-	if b.Flaw(c.targets(b.Rule)) != "" {
+	if b.Flaw(c.expanded(b.Rule)) != "" {
 		return nil
 	}
 	for _, name := range c.File.Expanded(b.Rule) {
@@ -24,11 +24,11 @@ func (c *Config) resolve(b *binding.Binding) (made []*Rule) {
 	return made
 }
 
-// targets are what a rule of the rules file was expanded into, for bindings.
-func (c *Config) targets(name string) (all []binding.Target) {
+// expanded are what a rule of the rules file was expanded into.
+func (c *Config) expanded(name string) (all []*rule.Rule) {
 	for _, one := range c.File.Expanded(name) {
-		if p := c.File.Policy(one, 0, nil); p != nil {
-			all = append(all, binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off, Hash: p.Hash, Responses: p.ByResponse})
+		if r := c.File.Rule(one); r != nil {
+			all = append(all, r)
 		}
 	}
 	return all

@@ -26,9 +26,7 @@ func (o *operations) inForce(ctx context.Context, in *ruleInput) (*api.Body[v1.R
 		set = rule.NewSet(nil, nil, 0)
 	}
 	err := o.try(ctx, func(ctx context.Context) error {
-		all := namedIn(set, in.Rule)
-		for i := range all {
-			r := &all[i]
+		for _, r := range set.Named(in.Rule) {
 			item := v1.RuleInForce{
 				Rule: r.Name, Mode: r.Mode.String(), Shed: r.Shed != nil, Words: describe.Rule(r),
 				Example: describe.Example(r, set.Seed(), time.Now()),
@@ -46,28 +44,18 @@ func (o *operations) inForce(ctx context.Context, in *ruleInput) (*api.Body[v1.R
 	return out, err
 }
 
-// namedIn are the rules of a set with a name, or that were expanded of the rule with this name in the document.
-func namedIn(set *rule.Set, name string) (all []rule.Rule) {
-	for i := range set.Len() {
-		if r := set.Rule(i); r.Name == name || rule.Written(r.Name) == name {
-			all = append(all, *r)
-		}
-	}
-	return all
-}
-
 // changed are those of the versions, the newest first, that changed a rule. A version that cannot be read, and one after it,
 // are among them.
 func (o *operations) changed(ctx context.Context, all []versions.Version, name string) (some []versions.Version, err error) {
 	err = o.try(ctx, func(ctx context.Context) error {
-		sum, before, unread := "", []rule.Rule(nil), false // of the last document
+		sum, before, unread := "", []*rule.Rule(nil), false // of the last document
 		for _, v := range slices.Backward(all) {
 			is, unreadable := before, false
 			if v.SHA256 != sum {
 				is, unreadable = nil, true
 				if text, err := o.Store.Document(ctx, v); err == nil {
 					if d, err := versions.Parse(documentName, text); err == nil {
-						is, unreadable = namedIn(d.Set, name), false
+						is, unreadable = d.Set.Named(name), false
 					}
 				}
 			}
