@@ -120,10 +120,3 @@ func TestVersion(t *testing.T) {
 		t.Errorf("printed %q (%v)", out, err)
 	}
 }
-
-// TestDemoRules: the rules that `make run` serves are good.
-func TestDemoRules(t *testing.T) {
-	if out, err := exec.Command(binary, "rules", "validate", "../../envoy/rules.yaml").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}

@@ -23,6 +23,3 @@ func (c *Config) Domains() (names []string) {
 func (r *Rule) SharesThreshold() bool {
 	return slices.ContainsFunc(r.levels, func(l *Level) bool { return l.Shared })
 }
-
-// ParseUnit finds a unit by its name in any case.
-func ParseUnit(name string) (Unit, bool) { return parseUnit(name) }

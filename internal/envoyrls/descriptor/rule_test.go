@@ -1,13 +1,11 @@
 package descriptor_test
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
-	"github.com/weirlimit/weir/internal/limit"
 )
 
 func match(t testing.TB, c *descriptor.Config, text string) *descriptor.Rule {
@@ -93,31 +91,6 @@ func TestReplaced(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.keys, got, test.want)
-		}
-	}
-}
-
-func TestUnits(t *testing.T) {
-	for number, want := range []struct {
-		name    string
-		seconds int64
-	}{{"unknown", 0}, {"second", 1}, {"minute", 60}, {"hour", 3600}, {"day", 86400}, {"month", 30 * 86400}, {"year", 365 * 86400}, {"week", 7 * 86400}} {
-		u, ok := descriptor.UnitOf(int32(number))
-		if ok != (number > 0) || int(u) != number || u.String() != want.name || u.Period() != limit.Micros(want.seconds)*limit.Second {
-			t.Errorf("%d is %s of %d µs, want %s of %d s", number, u, u.Period(), want.name, want.seconds)
-		}
-		if parsed, ok := descriptor.ParseUnit(want.name); ok != (number > 0) || parsed != u {
-			t.Errorf("%s reads as %s", want.name, parsed)
-		}
-	}
-	for _, number := range []int32{-1, 8, math.MaxInt32, math.MinInt32} {
-		if u, ok := descriptor.UnitOf(number); ok || u != 0 {
-			t.Errorf("%d is %s", number, u)
-		}
-	}
-	for _, name := range []string{"", "seconds", " second", "Week\n", "0"} {
-		if u, ok := descriptor.ParseUnit(name); ok {
-			t.Errorf("%q reads as %s", name, u)
 		}
 	}
 }
