@@ -17,7 +17,7 @@ var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.S
 // publish sets what health checks of gRPC and of HTTP answer, unless the server drains. Server.mu is locked.
 func (s *Server) publish() {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
-	if s.configured && !s.rejected {
+	if s.rules.Load() != s.none && !s.rejected {
 		status = healthpb.HealthCheckResponse_SERVING
 	}
 	for _, name := range healthNames {

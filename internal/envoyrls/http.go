@@ -8,6 +8,7 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
@@ -70,7 +71,7 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request) {
 // fail answers a request with its error.
 func fail(w http.ResponseWriter, err error) {
 	var large *http.MaxBytesError
-	code, text := http.StatusBadRequest, err.Error()
+	code, text := http.StatusBadRequest, status.Convert(err).Message()
 	switch {
 	case errors.As(err, &large):
 		code, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("body has more than %d bytes", large.Limit)

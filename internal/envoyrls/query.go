@@ -52,7 +52,7 @@ func (q *query) release() {
 	queries.Put(q)
 }
 
-// match finds the rule of each descriptor. The error is a *requestError.
+// match finds the rule of each descriptor. The error is about the request.
 func (s *Server) match(q *query, in *rules.Set) error {
 	total := 0
 	for _, d := range q.request.Descriptors {

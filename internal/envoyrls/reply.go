@@ -19,23 +19,14 @@ import (
 	"github.com/weirlimit/weir/internal/rule/rejection"
 )
 
-// statusParts are a status and what it points to, in one piece of memory.
-type statusParts struct {
-	status rlspb.RateLimitResponse_DescriptorStatus
-	reset  durationpb.Duration
-}
-
 // reply makes the response, and counts the decisions in it.
 func (s *Server) reply(q *query, rejected bool) *rlspb.RateLimitResponse {
 	r := &rlspb.RateLimitResponse{OverallCode: rlspb.RateLimitResponse_OK}
 	if rejected {
 		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	parts := make([]statusParts, len(q.Descriptors))
-	r.Statuses = make([]*rlspb.RateLimitResponse_DescriptorStatus, len(parts))
-	for i := range parts {
-		s.status(q, i, &parts[i])
-		r.Statuses[i] = &parts[i].status
+	for i := range q.Descriptors {
+		r.Statuses = append(r.Statuses, s.status(q, i))
 	}
 	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
 	if rejected {
@@ -68,22 +59,22 @@ func (q *query) show(statuses []*rlspb.RateLimitResponse_DescriptorStatus) {
 }
 
 // status makes the status of descriptor i.
-func (s *Server) status(q *query, i int, p *statusParts) {
+func (s *Server) status(q *query, i int) *rlspb.RateLimitResponse_DescriptorStatus {
 	d, rule, v := &q.Descriptors[i], q.matched[i].rule, q.Judgment(i)
-	p.status.Code = rlspb.RateLimitResponse_OK
+	st := &rlspb.RateLimitResponse_DescriptorStatus{Code: rlspb.RateLimitResponse_OK}
 	switch {
 	case rule == nil:
-		return
+		return st
 	case rule.Policy == nil: // replaced or not
-		p.status.LimitRemaining = math.MaxUint32
+		st.LimitRemaining = math.MaxUint32
 		s.count(q, i, metrics.Unlimited)
-		return
+		return st
 	case v == nil:
 		s.count(q, i, metrics.Replaced)
-		return
+		return st
 	}
 	if d.Over && d.Mode != decision.Shadow {
-		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
+		st.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	remaining := q.Left(i)
 	counts := s.count(q, i, q.resultOf(i, remaining))
@@ -91,19 +82,17 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	if d.Over {
 		remaining = 0 // as in envoyproxy/ratelimit
 	}
-	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
-		return // what is left is unknown, and 0 would be wrong
+	switch {
+	case !informed(v) && st.Code == rlspb.RateLimitResponse_OK: // what is left is unknown, and 0 would be wrong
+		return st
+	case rule.Policy.Headers == hidden:
+		return st
 	}
-	if rule.Policy.Headers == hidden {
-		return
+	st.CurrentLimit, st.LimitRemaining = rule.Current, uint32(max(0, min(remaining, math.MaxUint32)))
+	if informed(v) { // else it is rejected until the store answers, not until its window ends
+		st.DurationUntilReset = durationpb.New(s.untilReset(rule, d.Over, v))
 	}
-	p.status.CurrentLimit = rule.Current
-	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
-	if !informed(v) {
-		return // it is rejected until the store answers, not until its window ends
-	}
-	p.reset.Seconds = int64(s.untilReset(rule, d.Over, v) / time.Second)
-	p.status.DurationUntilReset = &p.reset
+	return st
 }
 
 // resultOf is the outcome of descriptor i.

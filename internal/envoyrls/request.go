@@ -1,7 +1,6 @@
 package envoyrls
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -97,30 +96,15 @@ func decode(b []byte, m protoreflect.Message) error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(rest, m.Interface())
 }
 
-// requestError is about a field of a request that is wrong. Nothing of the request was
-// applied. Over gRPC it is INVALID_ARGUMENT; where envoyproxy/ratelimit has UNKNOWN, it is
-// UNKNOWN with the same text.
-type requestError struct {
-	Field  string // such as descriptors[1].limit
-	Reason string // what it is, what is allowed
-
-	code codes.Code // 0: INVALID_ARGUMENT
-}
-
-func (e *requestError) Error() string { return e.Field + " " + e.Reason }
-
-// GRPCStatus is the error on the wire.
-func (e *requestError) GRPCStatus() *status.Status {
-	return status.New(cmp.Or(e.code, codes.InvalidArgument), e.Error())
-}
-
+// Errors with the code and the text of envoyproxy/ratelimit.
 var (
-	errNoDomain      = &requestError{"rate limit domain", "must not be empty", codes.Unknown}
-	errNoDescriptors = &requestError{"rate limit descriptor list", "must not be empty", codes.Unknown}
+	errNoDomain      = status.Error(codes.Unknown, "rate limit domain must not be empty")
+	errNoDescriptors = status.Error(codes.Unknown, "rate limit descriptor list must not be empty")
 )
 
+// wrong is about a field of a request that is wrong, such as descriptors[1].limit. Nothing of the request was applied.
 func wrong(field, reason string, args ...any) error {
-	return &requestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+	return status.Error(codes.InvalidArgument, field+" "+fmt.Sprintf(reason, args...))
 }
 
 // check rejects a request that cannot be decided. A descriptor without entries or with an

@@ -137,7 +137,6 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	s.rules.Store(now)
 	s.metrics.Forget(before.Config, c)
 	s.cfg.Judge.Forget(now.Live())
-	s.configured = true
 	s.publish()
 }
 
@@ -153,7 +152,6 @@ func (s *Server) SetBindings(set *binding.Set) error {
 	}
 	s.metrics.Unbound.Set(float64(off))
 	s.rules.Store(now)
-	s.configured = true
 	s.publish()
 	return nil
 }

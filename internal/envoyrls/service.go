@@ -21,8 +21,8 @@ import (
 // errUnconfigured is the answer before the first configuration.
 var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configuration has been loaded yet")
 
-// ShouldRateLimit decides on a request. The error is a *requestError, or there is no
-// configuration yet, or the request met a mistake in this server.
+// ShouldRateLimit decides on a request. The error is that the request is wrong, or that there is no
+// configuration yet, or that the request met a mistake in this server.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	var parents []string
 	if s.cfg.Tracer != nil {
@@ -38,8 +38,6 @@ func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request 
 	response, err := s.answer(ctx, begin, request)
 	describe(span, request, response, err)
 	span.End()
-	_, invalid := errors.AsType[*requestError](err)
-	s.metrics.Answered(time.Since(begin).Seconds(), invalid)
 	code := strings.ToLower(response.GetOverallCode().String())
 	switch {
 	case errors.Is(err, errUnconfigured):
@@ -50,6 +48,7 @@ func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request 
 		code = "invalid"
 	}
 	s.metrics.Requests.WithLabelValues(code).Inc()
+	s.metrics.Answered(time.Since(begin).Seconds(), code == "invalid")
 	return response, err
 }
 
