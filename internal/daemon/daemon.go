@@ -83,6 +83,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
 	t.Tracer = t.otlp.Tracer
+	t.rules.inForce.Store(new(inForce))
 	if t.secure, err = cfg.TLS.config(t.Metrics, log); err != nil {
 		return nil, err
 	}

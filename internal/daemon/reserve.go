@@ -104,20 +104,15 @@ func (c *keptCell) save(value []byte) {
 }
 
 // withShares are the windows of the limits in force of which regions have a share.
-func (r *rules) withShares() []reserve.Window {
-	if windows := r.windows.Load(); windows != nil {
-		return *windows
-	}
-	return nil
-}
+func (r *rules) withShares() []reserve.Window { return r.inForce.Load().windows }
 
 // sharePerMille is what PoPs are told of the region's share: that which was issued to it or, as long as none is known,
 // that of the rules. 0: the rules name no regions, or this is none. A region without a share has a thousandth,
 // because 0 would leave the whole limit to a PoP that is cut off.
 func (r *rules) sharePerMille() uint32 {
-	regions := r.regions.Load()
-	if r.keeper == nil || regions == nil || len(*regions) == 0 {
+	regions := r.inForce.Load().regions
+	if r.keeper == nil || len(regions) == 0 {
 		return 0
 	}
-	return uint32(max(r.keeper.ShareBy(*regions), 1))
+	return uint32(max(r.keeper.ShareBy(regions), 1))
 }

@@ -30,9 +30,14 @@ type rules struct {
 	from    *watch.Watcher   // nil: there is no rules file
 	store   *versions.Store  // keeps their versions; nil: they are in a file
 
-	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
-	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
-	since   atomic.Pointer[time.Time]        // of the rules in force, likewise
+	inForce atomic.Pointer[inForce] // never nil
+}
+
+// inForce is what follows from the rules in force. The zero value is that of no rules.
+type inForce struct {
+	windows []reserve.Window // of the limits of which regions have a share
+	regions rule.Regions     // that have shares
+	since   time.Time
 }
 
 // loadSecrets puts the secrets of keys in force, if there are any.
@@ -127,11 +132,7 @@ func (t *Tier) setRules(set *rule.Set) error {
 	if t.divided != nil {
 		t.divided.SetRegions(set.Regions())
 	}
-	windows, regions := upstream.WindowsOf(set), set.Regions()
-	t.rules.windows.Store(&windows)
-	t.rules.regions.Store(&regions)
-	now := time.Now()
-	t.rules.since.Store(&now)
+	t.rules.inForce.Store(&inForce{upstream.WindowsOf(set), set.Regions(), time.Now()})
 	for _, tell := range t.rules.changed {
 		tell()
 	}
@@ -159,10 +160,8 @@ func (t *Tier) fits(set *rule.Set) error {
 
 // regionNames are those of the regions that have shares.
 func (r *rules) regionNames() (names []string) {
-	if regions := r.regions.Load(); regions != nil {
-		for _, one := range *regions {
-			names = append(names, one.Name)
-		}
+	for _, one := range r.inForce.Load().regions {
+		names = append(names, one.Name)
 	}
 	return names
 }

@@ -197,8 +197,8 @@ func (t *Tier) newSelf(p *Program) func() *quotav1.Member {
 		problem := cmp.Or(rules.Problem, strings.Join(t.Ready.Reasons(), "; "))
 		now.RulesVersion, now.RulesRevision, now.Error = clipped(rules.Version, wire.MaxVersion), rules.Revision, clipped(problem, wire.MaxProblem)
 		now.AgeMs = uint64(time.Since(began).Milliseconds())
-		if since := t.rules.since.Load(); since != nil {
-			now.RulesAgeMs = uint64(time.Since(*since).Milliseconds())
+		if since := t.rules.inForce.Load().since; !since.IsZero() {
+			now.RulesAgeMs = uint64(time.Since(since).Milliseconds())
 		}
 		if set, _ := t.Service.InForce(); t.aggregator != nil && set != nil && global(set) != "" {
 			now.DegradedMs = uint64(t.aggregator.Unavailable().Milliseconds())

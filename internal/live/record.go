@@ -82,8 +82,8 @@ func (d *Collector) fold(ctx context.Context) error {
 	}
 	r.history.Fold(now, reports)
 	var changed []Note
-	for _, p := range r.history.Changed() {
-		changed = append(changed, Note{ID: p.ID, Text: p.Text, For: LongestNote})
+	for id, text := range r.history.Changed() {
+		changed = append(changed, Note{ID: id, Text: text, For: LongestNote})
 	}
 	if err = d.config.History.Put(ctx, changed); err != nil {
 		r.history = nil // the next one goes on from what is stored

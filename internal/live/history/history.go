@@ -196,14 +196,9 @@ func (o *hour) coarsen(steps int) {
 	}
 }
 
-// Part is an hour of a history, encoded.
-type Part struct {
-	ID   string
-	Text []byte
-}
-
-// Changed returns the parts that changed since the last call.
-func (h *History) Changed() (parts []Part) {
+// Changed returns the hours that changed since the last call, encoded, by their names.
+func (h *History) Changed() map[string][]byte {
+	parts := map[string][]byte{}
 	for i, o := range h.hours {
 		o.Holders = holders{}
 		if i == len(h.hours)-1 {
@@ -212,7 +207,7 @@ func (h *History) Changed() (parts []Part) {
 		if o.changed {
 			var text bytes.Buffer
 			_ = gob.NewEncoder(&text).Encode(o) // its types have no encoding that fails
-			parts = append(parts, Part{strconv.FormatInt(o.Start, 10), text.Bytes()})
+			parts[strconv.FormatInt(o.Start, 10)] = text.Bytes()
 		}
 		o.changed = false
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -41,14 +42,10 @@ type tester interface {
 // again is the history that another replica goes on from.
 func again(t tester, h *History) *History {
 	t.Helper()
-	var texts [][]byte
 	for _, o := range h.hours {
 		o.changed = true
 	}
-	for _, part := range h.Changed() {
-		texts = append(texts, part.Text)
-	}
-	return fatal.Get(Load(texts))(t)
+	return fatal.Get(Load(slices.Collect(maps.Values(h.Changed()))))(t)
 }
 
 func total(steps []uint64) (n uint64) {
@@ -321,8 +318,8 @@ func FuzzLoad(f *testing.F) {
 	p := pop{id: "p1", started: start, use: wire.RuleUse{Admitted: 5}}
 	h.Fold(start, nil)
 	h.Fold(start+second, []Report{p.report(start + second)})
-	for _, part := range h.Changed() {
-		f.Add(part.Text)
+	for _, text := range h.Changed() {
+		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, _ := Load([][]byte{text})
