@@ -17,6 +17,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed dist
@@ -84,16 +85,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 		text, tag = f.packed, strings.TrimSuffix(f.tag, `"`)+`-gzip"` // other bytes have another tag
 	}
 	h.Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
 	if packed {
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("Content-Type", f.kind)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(text) // the reader has gone
-	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
