@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/envoyrls"
-	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -173,15 +171,5 @@ func TestMistakes(t *testing.T) {
 	t.Setenv("WEIR_MAX_KEYS", "lots")
 	if _, err := load(); err == nil || !strings.Contains(err.Error(), "WEIR_MAX_KEYS") {
 		t.Errorf("a mistake in the environment: %v", err)
-	}
-}
-
-func TestHelp(t *testing.T) {
-	var out strings.Builder
-	_, err := Load([]string{"--help"}, &out)
-	for _, want := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
-		if !errors.Is(err, settings.ErrHelp) || !strings.Contains(out.String(), want) {
-			t.Errorf("%v; help does not mention %s:\n%s", err, want, &out)
-		}
 	}
 }
