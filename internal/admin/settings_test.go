@@ -3,14 +3,16 @@ package admin
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/certs"
 )
 
 // Settings that do not fit together are rejected.
 func TestSettings(t *testing.T) {
 	for want, a := range map[string]Settings{
-		"admin_tls_cert: goes together with admin_tls_key": {TLSCert: "x"},
-		"admin_tls_client_ca: needs admin_tls_cert":        {TLSClientCA: "x", Tokens: "x"},
-		"admin_tls_client_ca: needs admin_tokens":          {TLSClientCA: "x", TLSCert: "x", TLSKey: "x"},
+		"admin_tls_cert: goes together with admin_tls_key": {TLS: certs.Port{Cert: "x"}},
+		"admin_tls_client_ca: needs admin_tls_cert":        {TLS: certs.Port{ClientCA: "x"}, Tokens: "x"},
+		"admin_tls_client_ca: needs admin_tokens":          {TLS: certs.Port{ClientCA: "x", Cert: "x", Key: "x"}},
 	} {
 		if err := a.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", a, err)

@@ -20,6 +20,7 @@ import (
 	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/pki"
@@ -97,7 +98,7 @@ func TestAdminSecure(t *testing.T) {
 	cfg := testConfig()
 	cfg.AdminListen, cfg.Pprof = proc.FreeAddr(t), true
 	cfg.Admin = admin.Settings{
-		TLSCert: file("server.pem"), TLSKey: file("server.key"), TLSClientCA: file("ca.pem"),
+		TLS:    certs.Port{Cert: file("server.pem"), Key: file("server.key"), ClientCA: file("ca.pem")},
 		Tokens: proc.WriteFile(t, file("tokens.yaml"), fmt.Sprintf("tokens: [{ name: ann, role: admin, sha256: %q }]\nclients: [{ name: ci, role: viewer, san: 'weir://ci' }]\n", sum)),
 	}
 	runBeside(t, cfg, Program{Name: "test"}, quiet)

@@ -3,9 +3,9 @@ package daemon
 import (
 	"errors"
 	"log/slog"
-	"net"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/rule"
@@ -58,14 +58,7 @@ const plainRemedy = "give --aggregator-tls and its certificates (--aggregator-tl
 
 // rejects reports whether calls of an address would leave this machine without TLS, and may not.
 func (a *AggregatorCalls) rejects(address string) bool {
-	return !a.AggregatorTLS.TLS && !a.AggregatorPlain && !onLoopback(address)
-}
-
-// onLoopback reports whether host:port is surely on this machine. The only such name is localhost:
-// what another name resolves to may change at any time.
-func onLoopback(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
+	return !a.AggregatorTLS.TLS && !a.AggregatorPlain && !admin.IsLoopback(address)
 }
 
 // usable are those of the addresses in Consul that may be called. The others are logged.
@@ -89,7 +82,7 @@ func (a *AggregatorCalls) warnPlain(addresses []string, log *slog.Logger) {
 	}
 	for _, address := range addresses {
 		who := "every process of this machine can make them"
-		if !onLoopback(address) {
+		if !admin.IsLoopback(address) {
 			who = "whoever is on their way can read and change them, unless the network encrypts by itself"
 		}
 		log.Warn("calls of the aggregator have neither TLS nor authentication", "risk", who, "remedy", "give --aggregator-tls", "address", address)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
@@ -106,10 +107,10 @@ func TestDefaultCallers(t *testing.T) {
 		want    string
 	}{
 		{TLS{}, Program{}, ""},
-		{TLS{ClientCA: "ca"}, Program{}, "weir://region/{region}"},
-		{TLS{ClientCA: "ca"}, Program{AggregatorCalls: &AggregatorCalls{Region: "eu"}}, "weir://pop/eu"},
-		{TLS{ClientCA: "ca"}, Program{AggregatorCalls: &AggregatorCalls{}}, "weir://pop/"},
-		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{}, "a,b"},
+		{TLS{Port: certs.Port{ClientCA: "ca"}}, Program{}, "weir://region/{region}"},
+		{TLS{Port: certs.Port{ClientCA: "ca"}}, Program{AggregatorCalls: &AggregatorCalls{Region: "eu"}}, "weir://pop/eu"},
+		{TLS{Port: certs.Port{ClientCA: "ca"}}, Program{AggregatorCalls: &AggregatorCalls{}}, "weir://pop/"},
+		{TLS{Port: certs.Port{ClientCA: "ca"}, ClientSAN: []string{"a", "b"}}, Program{}, "a,b"},
 	} {
 		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.tls, got, c.want)

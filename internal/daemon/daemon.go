@@ -161,7 +161,7 @@ func (t *Tier) newService(p *Program) *service.Service {
 
 // openAdmin makes the admin API.
 func (t *Tier) openAdmin(p *Program) (_ *api.API, err error) {
-	if t.secureOps, err = t.cfg.Admin.TLS(t.Metrics, t.Log); err != nil {
+	if t.secureOps, err = t.cfg.Admin.TLS.Load("admin", true, t.Metrics, t.Log, nil, "h2", "http/1.1"); err != nil {
 		return nil, err
 	}
 	c := api.Config{

@@ -11,16 +11,10 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// TLS has the settings of the port of the QuotaService. Its files are read again when they
-// change; open connections keep the certificates that they have.
+// TLS has the settings of the port of the QuotaService. With ClientCA every caller must present a
+// certificate, also for /healthz.
 type TLS struct {
-	// Cert and Key encrypt the connections; both or none.
-	Cert string `help:"Certificate of the QuotaService's port: PEM. It then takes TLS alone." placeholder:"FILE"`
-	Key  string `help:"Its key." placeholder:"FILE"`
-
-	// ClientCA has the authorities of callers' certificates. Every caller must then present
-	// one, also for /healthz. Empty: callers need no certificate.
-	ClientCA string `name:"client-ca" help:"Authorities of callers' certificates, which are then required." placeholder:"FILE"`
+	certs.Port `embed:"" set:"port=the QuotaService's port" set:"clients=callers' certificates, which are then required"`
 
 	// ClientSAN has the names of callers, with commas between; a caller's certificate must have
 	// one of them, byte by byte, as a URI, DNS name, IP address or e-mail address. For
@@ -33,8 +27,7 @@ type TLS struct {
 
 func (t *TLS) check() error {
 	return errors.Join(
-		settings.Pair("tls_cert", t.Cert, "tls_key", t.Key),
-		settings.Reject(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
+		t.Port.Check(""),
 		settings.Reject(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
 	)
 }
@@ -54,17 +47,10 @@ func (t *TLS) CheckRegions(called bool) error {
 
 // config is the configuration of the port; nil without TLS.
 func (t *TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
-	if t.Cert == "" {
-		return nil, nil
-	}
-	if t.ClientCA == "" {
+	if t.Cert != "" && t.ClientCA == "" {
 		log.Warn("callers need no certificate: every program that reaches this port can spend every limit", "remedy", "give --tls-client-ca")
 	}
-	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
-	if err != nil {
-		return nil, err
-	}
-	return set.Server(nil, "h2", "http/1.1"), nil
+	return t.Load("callers", false, metrics, log, nil, "h2", "http/1.1")
 }
 
 // ClientTLS has the settings of TLS for calls of another server. The files are read again when

@@ -56,10 +56,9 @@ type Server struct {
 
 	health *health.Server
 
-	mu         sync.Mutex // for replacing the rules and changing the two below
-	configured bool
-	rejected   bool // see SetReady
-	rules      atomic.Pointer[rules.Set]
+	mu       sync.Mutex // for replacing the rules and changing rejected
+	rejected bool       // see SetReady
+	rules    atomic.Pointer[rules.Set]
 }
 
 // New makes a server. The error is about the files of TLS. Health checks fail until it
@@ -90,11 +89,9 @@ func New(cfg Config) (*Server, error) {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastProbe, PermitWithoutStream: true}),
 	}
-	if cfg.TLS.Cert != "" {
-		secure, err := cfg.TLS.config(cfg.Metrics, cfg.Log)
-		if err != nil {
-			return nil, err
-		}
+	if secure, err := cfg.TLS.Load("rls", false, cfg.Metrics, cfg.Log, cfg.TLS.checkName); err != nil {
+		return nil, err
+	} else if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	s.rpc = grpc.NewServer(options...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/settings"
 )
 
@@ -43,7 +44,7 @@ type Limits struct {
 type Endpoint struct {
 	// Listen is the address, as host:port: gRPC, without TLS unless TLS.Cert is set.
 	Listen string `default:"127.0.0.1:8081" help:"Address of Envoy's rate limit service, host:port."`
-	TLS    TLS    `embed:""`
+	TLS    TLS    `embed:"" prefix:"tls-"`
 
 	// MaxConnectionAge is how long a connection lasts, ±10 %, 1s to 24h: clients
 	// that connect again find replicas that were added. 0: without end.
@@ -59,23 +60,17 @@ type Endpoint struct {
 	Metadata bool `default:"false" negatable:"" help:"Add dynamic metadata to responses."`
 }
 
-// TLS names the files of certificates, in PEM. They are read again when they change;
-// open connections keep the certificates that they have.
+// TLS has the settings of the certificates. With ClientCA every client must present a certificate,
+// and /json and /rlconfig on the port of the QuotaService, where no certificate is asked for, are
+// rejected.
 type TLS struct {
-	// Cert and Key encrypt the connections; both or none.
-	Cert string `name:"tls-cert" help:"Server certificate." placeholder:"FILE"`
-	Key  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
-
-	// ClientCA has the authorities of client certificates. Every client must then present a
-	// certificate, and /json and /rlconfig on the port of the QuotaService, where no
-	// certificate is asked for, are rejected. Empty: none.
-	ClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then required." placeholder:"FILE"`
+	certs.Port `embed:"" set:"port=the port of Envoy's rate limit service" set:"clients=client certificates, which are then required"`
 
 	// ClientSANs are the allowed names, with commas between (GRPC_CLIENT_TLS_SAN); a client
 	// certificate must be for one of them: a DNS name (a certificate with * as its first
 	// label matches), an IP address, or exactly a URI or e-mail address. Only with
 	// ClientCA; empty: any name is allowed.
-	ClientSANs []string `name:"tls-client-san" help:"Allowed names of client certificates." placeholder:"NAME"`
+	ClientSANs []string `name:"client-san" help:"Allowed names of client certificates." placeholder:"NAME"`
 }
 
 // Check names every setting that is out of range, and the range.
@@ -85,13 +80,11 @@ func Check(l *Limits, e *Endpoint) error {
 		age = time.Second // without end
 	}
 	return errors.Join(
-		settings.Reject(e.TLS.ClientCA != "" && e.TLS.Cert == "",
-			"rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client presents a certificate"),
+		e.TLS.Check("rls_"),
 		settings.Reject(len(e.TLS.ClientSANs) > 0 && e.TLS.ClientCA == "",
 			"rls_tls_client_san: needs rls_tls_client_ca: without it no client presents a certificate"),
 		settings.Between("rls_max_connection_age", age, time.Second, 24*time.Hour),
 		settings.Address("rls_listen", e.Listen),
-		settings.Pair("rls_tls_cert", e.TLS.Cert, "rls_tls_key", e.TLS.Key),
 		settings.Between("rls_budget", e.Budget, time.Millisecond, 10*time.Second),
 		settings.OneOf("ratelimit_consistency", l.Consistency, "leased", "exact"),
 		settings.OneOf("ratelimit_on_failure", l.OnFailure, "allow", "deny", "local"),

@@ -4,28 +4,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/weirlimit/weir/internal/certs"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// config reads the files, and returns a configuration that uses what they have at each
-// handshake.
-func (t TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
-	set, err := certs.Load("rls", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
-	if err != nil {
-		return nil, err
+// checkName rejects a client whose certificate has none of the names, if there are any.
+func (t *TLS) checkName(s tls.ConnectionState) error {
+	if len(t.ClientSANs) == 0 {
+		return nil
 	}
-	var verify func(tls.ConnectionState) error
-	if len(t.ClientSANs) > 0 {
-		verify = t.checkName
-	}
-	return set.Server(verify), nil
-}
-
-// checkName rejects a client whose certificate has none of the names.
-func (t TLS) checkName(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("rls: TLS: the client has no certificate")
 	}

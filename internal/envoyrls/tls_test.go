@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
@@ -22,7 +23,7 @@ import (
 // an allowed one. All else about certificates is tested in internal/certs.
 func TestTLS(t *testing.T) {
 	dir, a := t.TempDir(), fatal.Get(pki.NewAuthority())(t)
-	files := TLS{Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server.key"), ClientCA: filepath.Join(dir, "ca.pem")}
+	files := TLS{Port: certs.Port{Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server.key"), ClientCA: filepath.Join(dir, "ca.pem")}}
 	if _, err := New(Config{Endpoint: Endpoint{TLS: files}, Metrics: telemetry.NewRegistry("test")}); err == nil || !strings.Contains(err.Error(), files.Cert) {
 		t.Errorf("no files: %v", err)
 	}
