@@ -13,7 +13,7 @@ import "time"
 
 // layout is the number of the layout of files that this package writes, and of the
 // records in them. A file with another number is not read.
-const layout = 3
+const layout = 4
 
 const magic = "weirstat"
 

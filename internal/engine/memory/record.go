@@ -1,7 +1,7 @@
 package memory
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 
 	"github.com/weirlimit/weir/internal/calendar"
@@ -11,224 +11,122 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// The records in which a store saves its counters. Each begins with its kind. Numbers are varints, signed ones zigzag.
-// Texts and lists stand behind their length; a list has numbers of fixed size. Data behind the fields that are read
-// here is for a later release, and so are unknown kinds.
-//
-//	policy   number, rule, override, numbersOf its limit.Spec, its other fields
-//	counter  policy, key, numbersOf the counter, log
-//	slots    policy, key, At, holdings, statements
-//	debts    0, list of debts
-//
-// A policy comes before the counters that it names.
-const (
-	kindPolicy  = 1
-	kindCounter = 2
-	kindSlots   = 3
-	kindDebts   = 4
-)
+// saved is a record in which a store saves a counter, or debts: a value in a stream of encoding/gob. Fields of a later
+// release are left out.
+type saved struct {
+	Number  uint64       // of the policy
+	Policy  *savedPolicy // with the first counter of the policy
+	Key     []byte
+	Counter *granter.Counter // nil: there are slots, or debts
+	Slots   *granter.Slots
+	Debts   []debt
+}
+
+// savedPolicy is what names the counters of a policy, and their limit.
+type savedPolicy struct {
+	Rule     string
+	Override uint64
+	Spec     limit.Spec // without the windows of the calendar
+}
+
+func saveOf(p *engine.Policy) *savedPolicy {
+	s := p.Limit.WithoutBlock().Spec()
+	s.Kept = 0
+	if s.Calendar != nil {
+		c := *s.Calendar
+		s.Calendar, c.Windows = &c, nil
+	}
+	return &savedPolicy{p.Rule, p.Override, s}
+}
+
+// policy makes the policy. Its terms are not those of its rule: they are not needed before the next ask, which brings
+// the rule's.
+func (s *savedPolicy) policy() (p *engine.Policy, err error) {
+	if c := s.Spec.Calendar; c != nil {
+		if c.Windows, err = calendar.Windows(*c); err != nil {
+			return nil, err
+		}
+	}
+	l, err := limit.New(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewPolicy(s.Rule, s.Override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0)), nil
+}
 
 // maxNumber bounds what a number of a record may be: what package limit calculates with.
 const maxNumber = 1 << 53
 
-// numbersOfSpec and numbersOfCounter are what is written and read, in this order.
-func numbersOfSpec(s *limit.Spec) []*int64 {
-	return []*int64{&s.Count, (*int64)(&s.Period), &s.Burst, (*int64)(&s.MinInterval), (*int64)(&s.LeaseTTL)}
-}
-
-func numbersOfCounter(c *granter.Counter) []*int64 {
-	st, b := &c.State, c.Lockout
-	return []*int64{(*int64)(&st.At), &st.Level, &st.Aux, &c.Leased, (*int64)(&c.Period), (*int64)(&c.OutUntil),
-		(*int64)(&b.Ends), &b.Open, &b.Before, (*int64)(&b.Period), (*int64)(&b.Earlier)}
-}
-
-func appendNumbers(b []byte, numbers []*int64) []byte {
+// inRange reports whether all numbers are 0 or more, and below maxNumber.
+func inRange(numbers ...int64) bool {
 	for _, n := range numbers {
-		b = binary.AppendVarint(b, *n)
+		if n < 0 || n >= maxNumber {
+			return false
+		}
 	}
-	return b
+	return true
 }
 
-func appendText[T string | []byte](b []byte, text T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+// impossible is the error of a record that its limit cannot have.
+func impossible(what string) error {
+	return errors.New("a record has " + what + " that its limit cannot have")
 }
 
-func appendList[T any](b []byte, list []T) []byte {
-	b, _ = binary.Append(binary.AppendUvarint(b, uint64(len(list))), binary.LittleEndian, list) // numbers: no error
-	return b
-}
-
-func appendPolicy(b []byte, number uint64, p *engine.Policy) []byte {
-	b = appendText(binary.AppendUvarint(append(b, kindPolicy), number), p.Rule)
-	s := p.Limit.Spec()
-	b = appendNumbers(binary.AppendUvarint(b, p.Override), numbersOfSpec(&s))
-	c := s.Calendar
-	if c == nil {
-		c = new(limit.Calendar) // one without a zone is none
-	}
-	return appendText(append(b, byte(s.Algorithm), byte(s.Align), byte(limit.Bit(s.ChargeRejected)), byte(c.Per), c.Anchor), c.Zone)
-}
-
-// appendCounter writes a counter, of a log without the entries that are over.
-func appendCounter(b []byte, policy uint64, key []byte, c granter.Counter) []byte {
+// live is a counter as it is saved: of a log without the entries that are over.
+func live(c granter.Counter) *granter.Counter {
 	if c.State.Log != nil {
 		c.State.Log, c.State.Aux = c.State.Live(), 0
 	}
-	if c.Lockout == nil {
-		c.Lockout = new(limit.Lockout)
+	return &c
+}
+
+// check checks a counter that was read. The sums of a log then go on from 0, and no more from entries that were over.
+func check(c *granter.Counter, l *limit.Limit) error {
+	st, log, algorithm := &c.State, c.State.Log, l.Spec().Algorithm
+	b, level := cmp.Or(c.Lockout, new(limit.Lockout)), st.Level
+	if algorithm == limit.TokenBucket {
+		level = max(level, -level)
 	}
-	b = appendText(binary.AppendUvarint(append(b, kindCounter), policy), key)
-	return appendList(appendNumbers(b, numbersOfCounter(&c)), c.State.Log)
-}
-
-func appendSlots(b []byte, policy uint64, key []byte, s *granter.Slots) []byte {
-	b = appendText(binary.AppendUvarint(append(b, kindSlots), policy), key)
-	b = appendList(binary.AppendVarint(b, int64(s.Held.At)), s.Held.Held)
-	return appendList(b, s.Stated)
-}
-
-func appendDebts(b []byte, all []debt) []byte { return appendList(append(b, kindDebts, 0), all) }
-
-// fields reads those of a record. After an error they are zero.
-type fields struct {
-	b   []byte
-	err error
-}
-
-func (f *fields) fail(what string) {
-	if f.err == nil {
-		f.err, f.b = errors.New("a record "+what), nil
-	}
-}
-
-func (f *fields) unsigned() uint64 {
-	v, n := binary.Uvarint(f.b)
-	if n <= 0 {
-		f.fail("ends too early")
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
-
-func (f *fields) octet() byte { return byte(f.unsigned()) }
-
-// numbers reads those that to points to.
-func (f *fields) numbers(to ...*int64) {
-	for _, number := range to {
-		v, n := binary.Varint(f.b)
-		if n <= 0 || v <= -maxNumber || v >= maxNumber {
-			f.fail("has a number that is out of range")
-			return
-		}
-		*number, f.b = v, f.b[n:]
-	}
-}
-
-// demand fails if numbers are not 0 or more and in range, or what else is demanded of them.
-func (f *fields) demand(ok bool, what string, numbers ...int64) {
-	for _, n := range numbers {
-		ok = ok && n >= 0 && n < maxNumber
-	}
-	if !ok {
-		f.fail("has " + what + " that its limit cannot have")
-	}
-}
-
-// text is valid for as long as the record is.
-func (f *fields) text() []byte {
-	n := f.unsigned()
-	if n > uint64(len(f.b)) {
-		f.fail("ends too early")
+	switch {
+	case algorithm == limit.Concurrency, !inRange(level, int64(st.At), st.Aux, c.Leased, int64(c.Period), int64(c.OutUntil),
+		int64(b.Ends), b.Open, b.Before, int64(b.Period), int64(b.Earlier)):
+		return impossible("a counter")
+	case algorithm != limit.SlidingLog && len(log) == 0:
 		return nil
+	case algorithm != limit.SlidingLog, st.Aux != 0, st.Level != 0 && len(log) == 0:
+		return impossible("a log")
 	}
-	text := f.b[:n]
-	f.b = f.b[n:]
-	return text
-}
-
-func list[T any](f *fields) (all []T) {
-	n, size := f.unsigned(), binary.Size(*new(T))
-	if n > uint64(len(f.b)/size) {
-		f.fail("ends too early")
-		return nil
-	}
-	if n > 0 {
-		all = make([]T, n)
-		read, _ := binary.Decode(f.b, binary.LittleEndian, all) // there are as many
-		f.b = f.b[read:]
-	}
-	return all
-}
-
-// policy reads a policy behind its number. Its terms are not those of its rule: they are
-// not needed before the next ask, which brings the rule's.
-func (f *fields) policy() *engine.Policy {
-	rule, override := string(f.text()), f.unsigned()
-	var s limit.Spec
-	f.numbers(numbersOfSpec(&s)...)
-	s.Algorithm, s.Align, s.ChargeRejected = limit.Algorithm(f.octet()), limit.Align(f.octet()), f.octet() == 1
-	c := limit.Calendar{Per: limit.Per(f.octet()), Anchor: f.octet(), Zone: string(f.text())}
-	var err error
-	if c.Zone != "" {
-		s.Calendar = &c
-		c.Windows, err = calendar.Windows(c)
-	}
-	l, wrong := limit.New(s)
-	if f.err == nil {
-		f.err = errors.Join(err, wrong)
-	}
-	if f.err != nil {
-		return nil
-	}
-	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
-}
-
-// counter reads a counter behind its key.
-func (f *fields) counter(l *limit.Limit) (c granter.Counter) {
-	c.Lockout = new(limit.Lockout)
-	f.numbers(numbersOfCounter(&c)...)
-	b := c.Lockout
-	if *b == (limit.Lockout{}) {
-		c.Lockout = nil
-	}
-	st, log, algorithm := &c.State, list[limit.Charge](f), l.Spec().Algorithm
-	f.demand(algorithm != limit.Concurrency && (st.Level >= 0 || algorithm == limit.TokenBucket), "a counter",
-		int64(st.At), st.Aux, c.Leased, int64(c.Period), int64(c.OutUntil), int64(b.Ends), b.Open, b.Before, int64(b.Period), int64(b.Earlier))
-	if algorithm != limit.SlidingLog {
-		f.demand(len(log) == 0, "a log")
-		return c
-	}
-	f.demand(st.Aux == 0 && (st.Level == 0 || len(log) > 0), "a log")
-	over := int64(0) // sums go on from entries that were over
+	over := int64(0)
 	if n := len(log); n > 0 {
 		over = log[n-1].Sum - st.Level
 	}
 	last := limit.Charge{Sum: over}
 	for i := range log {
-		f.demand(log[i].At >= last.At && log[i].Sum >= last.Sum, "a log out of order", over, int64(log[i].At), log[i].Sum)
+		if log[i].At < last.At || log[i].Sum < last.Sum || !inRange(over, int64(log[i].At), log[i].Sum) {
+			return impossible("a log out of order")
+		}
 		last = log[i]
 		log[i].Sum -= over
 	}
-	st.Log = log
-	return c
+	return nil
 }
 
-// slots reads the slots of a key behind it.
-func (f *fields) slots() *granter.Slots {
-	s := new(granter.Slots)
-	f.numbers((*int64)(&s.Held.At))
-	s.Held.Held, s.Stated = list[limit.Holding](f), list[granter.Statement](f)
-	f.demand(true, "a time", int64(s.Held.At))
+// checkSlots checks slots that were read, and counts those in use.
+func checkSlots(s *granter.Slots, l *limit.Limit) error {
+	ok := l.Concurrent() && inRange(int64(s.Held.At))
+	s.Held.Used = 0
 	before := uint64(0)
 	for i, h := range s.Held.Held {
-		f.demand((i == 0 || h.ID > before) && h.Units <= limit.MaxSlots, "holdings", h.Units, int64(h.Until))
+		ok = ok && (i == 0 || h.ID > before) && h.Units <= limit.MaxSlots && inRange(h.Units, int64(h.Until))
 		before = h.ID
 		s.Held.Used += h.Units
 	}
 	for i, t := range s.Stated {
-		f.demand(i == 0 || t.Holder > before, "statements", int64(t.Until))
+		ok = ok && (i == 0 || t.Holder > before) && inRange(int64(t.Until))
 		before = t.Holder
 	}
-	return s
+	if !ok {
+		return impossible("slots")
+	}
+	return nil
 }
