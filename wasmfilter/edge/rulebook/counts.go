@@ -104,19 +104,18 @@ func (c *RuleCounts) addTo(u *wire.RuleUse, now lease.Millis) {
 		u.Matched += n
 		like, _, sheds := Decision(d).ByShed()
 		switch like {
-		case FailedOpen, FailedClosed, LocalAllowed, LocalDenied:
-			u.Fallback += n
+		case Allowed, FullAllowed:
+			admitted += n
+		case FailedOpen, LocalAllowed:
+			admitted, u.Fallback = admitted+n, u.Fallback+n
+		case FailedClosed, LocalDenied:
+			denied, u.Fallback = denied+n, u.Fallback+n
+		case Denied, FullDenied, Blocked:
+			if denied += n; sheds {
+				u.Shed += n
+			}
 		case ShadowAllowed:
 			u.ShadowAdmitted += n
-		}
-		if sheds && like == Denied {
-			u.Shed += n
-		}
-		switch like {
-		case Allowed, FailedOpen, LocalAllowed, FullAllowed:
-			admitted += n
-		case Denied, FailedClosed, LocalDenied, FullDenied, Blocked:
-			denied += n
 		case ShadowDenied:
 			u.ShadowDenied += n
 		}

@@ -254,6 +254,52 @@ func TestGivesBack(t *testing.T) {
 	}
 }
 
+// What responses leave of a lease is one report. It waits up to a second for a call of others, unless there is much.
+func TestWhatResponsesLeave(t *testing.T) {
+	w := newWay(t)
+	leave := func(now lease.Millis, key uint64, units int64, of uint32) {
+		w.GiveBackLater(now, w.policy, table.Key{Hash: key}, holder.Part{Units: units, Lease: of})
+	}
+	leave(1000, 1, 0, 7)
+	w.Settle(w.policy, table.Key{}, holder.Part{})
+	if leave(1000, 1, 3, 7); w.lane.later != 2000 {
+		t.Errorf("it waits until %d", w.lane.later)
+	}
+	leave(1500, 1, 4, 7)
+	leave(1500, 1, 1, 8)
+	leave(1500, 2, 1, 7)
+	w.ReportLater(1500, Report{Policy: w.policy, Want: lease.Want{Overdrawn: 5}, Account: true})
+	leave(1500, 0, 1, 0) // beside the debt
+	if n := len(w.lane.reports); n != 5 || w.lane.reports[0].Want.Unused != 7 {
+		t.Errorf("%d reports, the first of %d units", n, w.lane.reports[0].Want.Unused)
+	}
+	if w.Tick(1999); w.made() != "" {
+		t.Error("what can wait makes a call")
+	}
+	if w.Tick(2000); w.made() != "5 in 100 ms" {
+		t.Error("it waits for longer than a second")
+	}
+	w.answer(1)
+	leave(2100, 1, 1, 7)
+	if w.Settle(w.policy, table.Key{}, holder.Part{Units: 1}); w.lane.later != 0 {
+		t.Error("what cannot wait waits")
+	}
+	if w.Tick(2100); w.made() != "2 in 100 ms" {
+		t.Error("it does not travel with what cannot wait")
+	}
+	w.answer(2)
+	for key := range uint64(maxReports + 1) {
+		if leave(2200, key, 1, 7); key == maxWants/2-2 {
+			if w.Tick(2200); w.made() != "" {
+				t.Errorf("%d reports make a call", key+1)
+			}
+		}
+	}
+	if w.Tick(2200); w.made() != "1024 in 100 ms" || len(w.lane.reports) != maxReports-1024 {
+		t.Errorf("%d reports are left", len(w.lane.reports))
+	}
+}
+
 // A call that arrives thousands of calls late is not taken for a repeated one: the worker goes on under another name. Its numbers
 // never run backwards.
 func TestLateCallsAreNew(t *testing.T) {
