@@ -8,37 +8,9 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
-// Metrics. Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml turn the
-// parts after rule., decision. and reason. into labels. No metric is per key.
-//
-//	weir.decisions.rule.R.decision.D           requests by rule and verdict: D is allowed,
-//	                                           denied, shadow_allowed, shadow_denied or exempt
-//	weir.decisions.rule.R.decision.D.reason.W  requests that were decided without the region;
-//	                                           W is on_failure, local_share or table_full
-//	weir.decisions.rule.R.decision.denied.reason.blocked
-//	                                           requests that were rejected because their key is blocked
-//	weir.decisions.rule.R.decision.D.reason.C  requests that a shed rule decided, by their class:
-//	                                           critical, normal, low or bulk
-//	weir.shed_utilization_permille.rule.R, .shed_ratio_permille.rule.R
-//	                                           gauges, per mille because those of Proxy-Wasm are integers: how
-//	                                           full what is behind a shed rule is, and the part of the requests
-//	                                           below critical that it rejects for that
-//	weir.waits.rule.R                          requests that waited for the region
-//	weir.missing_keys.rule.R                   requests without a part of the rule's key
-//	weir.missing_costs.rule.R                  requests whose response stated no cost that can be read
-//	weir.calls.reason.C                        calls to the region, by how they ended: answered,
-//	                                           timeout, error, malformed, version
-//	weir.before_rules                          requests decided by before_rules
-//	weir.table_evicted, .table_full, .table_corrupt
-//	weir.table_keys, .table_places             gauges: keys in the fuller of the two tables, and
-//	                                           places for them; written by the leader every 10 s
-//	weir.units_unreported                      units without a lease, never reported to the region
-//	weir.panics                                panics that were caught
-//	weir.vm_replaced                           VMs that Envoy started in place of one that crashed
-//	weir.config_error                          gauge: 1 while configuration or rules cannot be used
-//	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none
-//	weir.rules_age_seconds                     gauge: time since they came into force here; 0: there are none
-//	weir.wait_ms                               histogram of waits
+// decisionNames are the parts of weir.decisions.rule.R.decision that say how a rule decided. docs/envoy.md explains all metrics.
+// Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml turn the parts after rule., override., decision. and
+// reason. into labels. No metric is per key. Gauges of Proxy-Wasm are integers, so ratios are per mille.
 var decisionNames = [rulebook.Decisions]string{
 	rulebook.Allowed:       "allowed",
 	rulebook.Denied:        "denied",
