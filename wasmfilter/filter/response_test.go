@@ -103,67 +103,44 @@ func TestHeadersOffAmongOthers(t *testing.T) {
 // Clients and the access log get the name of an override by key that the region states, and get it from a lease, from the
 // table, from the cache of denials and at another worker. Metrics have the rule alone. It ends with the next reply.
 func TestOverrideByKeyIsNamed(t *testing.T) {
-	for fields, exact := range map[string]bool{"": false, `"consistency":"exact",`: true} {
-		rules := strings.Replace(userRules, `"limit":"100/1m",`, `"limit":"100/1m",`+fields, 1)
-		e := startNew(t, strings.Replace(withRules(t, rules), "{", `{"span_tags":true,`, 1), 2)
-		check := func(what string, x *exchange, status int, override, policy string) {
-			t.Helper()
-			tag, name := "", "user"
-			if override != "" {
-				tag, name = "weir.override="+override+" ", "user/"+override
-			}
-			if status == 429 {
-				tag += "weir.key=" + header(x.request, "x-user") + " weir.remaining=0 "
-			}
-			e.complete(x)
-			if x.status != status || header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
-				t.Errorf("%s: status %d, headers %q, tags %q; want %s", what, x.status, x.response, x.tags, name)
-			}
-			if status == 429 && (header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
-				t.Errorf("%s: details %s, headers %q; want %s", what, x.details, x.response, name)
-			}
+	e := startNew(t, strings.Replace(withRules(t, userRules), "{", `{"span_tags":true,`, 1), 2)
+	grants := overriding("acme", lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
+	no := lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+	ended := no
+	ended.Limit = 100
+	for i, c := range []struct {
+		worker   int
+		user     string
+		answer   func(*httpCall) // if it is asked for
+		override string
+	}{
+		{0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {1, "ann", grants, "acme"},
+		{0, "bob", overriding("globex", no), "globex"}, {0, "bob", grantsOf(ended), "globex"}, {1, "bob", grantsOf(ended), "globex"}, {1, "bob", grantsOf(ended), ""},
+	} {
+		if c.override == "" {
+			e.pass(2000)
 		}
-		const acmes, own = `"user";q=300;w=60`, `"user";q=100;w=60`
-		ok := lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500}
-		if exact {
-			ok.Granted = 1
+		x := e.send(c.worker, ":path", "/v1/a", "x-user", c.user)
+		e.settle(c.answer)
+		e.complete(x)
+		policy, tag, name := `"user";q=100;w=60`, "", "user"
+		if c.override != "" {
+			policy, tag, name = `"user";q=300;w=60`, "weir.override="+c.override+" ", "user/"+c.override
 		}
-		no := lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
-		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		for range 5 { // the first by the region, and unless the rule is exact the last from a lease
-			e.settle(overriding("acme", ok))
-			check("admitted", x, 0, "acme", acmes)
-			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+		if c.user == "bob" {
+			tag += "weir.key=bob weir.remaining=0 "
 		}
-		e.settle(overriding("acme", ok))
-		if x = e.send(1, ":path", "/v1/a", "x-user", "ann"); !exact {
-			check("admitted by another worker", x, 0, "acme", acmes)
+		if header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
+			t.Errorf("%d: headers %q, tags %q; want %s", i, x.response, x.tags, name)
 		}
-		e.settle(overriding("acme", ok))
-		x = e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.settle(overriding("globex", no))
-		check("rejected by the region", x, 429, "globex", acmes)
-		check("rejected by what is remembered", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
-		check("rejected by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429, "globex", acmes)
-
-		ok.Limit, no.Limit = 100, 100 // as large as the rule's
-		x = e.send(0, ":path", "/v1/a", "x-user", "same")
-		e.settle(overriding("same", no))
-		check("rejected by an override that changes nothing", x, 429, "same", own)
-		x = e.send(0, ":path", "/v1/a", "x-user", "bad")
-		e.settle(overriding("a b", no))
-		check("rejected with a name that is none", x, 429, "", own)
-		e.pass(2000)
-		x = e.send(1, ":path", "/v1/a", "x-user", "bob")
-		e.settle(grantsOf(no))
-		check("rejected when the override has ended", x, 429, "", own)
-		if e.pass(100); e.metrics["weir.decisions.rule.user.decision.denied"] < 5 {
-			t.Errorf("metrics: %v", e.metrics)
+		if c.user == "bob" && (x.status != 429 || header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
+			t.Errorf("%d: status %d, details %s, headers %q; want %s", i, x.status, x.details, x.response, name)
 		}
-		for name := range e.metrics {
-			if strings.Contains(name, "override") {
-				t.Errorf("there is a metric %s", name)
-			}
+	}
+	e.pass(100)
+	for name := range e.metrics {
+		if strings.Contains(name, "override") {
+			t.Errorf("there is a metric %s", name)
 		}
 	}
 }
