@@ -174,12 +174,12 @@ func (w *Worker) Decide(now lease.Millis, r *Request) Outcome {
 // Reply takes the body of a successful answer to a call. Calls that are not known,
 // or ended already, are ignored.
 func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
-	w.ended(now, w.uplink.Reply(now, id, body))
+	w.ended(now, w.uplink.End(now, id, uplink.CallAnswered, body))
 }
 
 // Failed takes a call that got no answer that could be read.
 func (w *Worker) Failed(now lease.Millis, id uint64, result uplink.CallResult) {
-	w.ended(now, w.uplink.Fail(now, id, result))
+	w.ended(now, w.uplink.End(now, id, result, nil))
 }
 
 // ended decides the requests that waited for a call, and makes the calls that

@@ -51,26 +51,43 @@ func TraceParent(header string) string {
 	return header
 }
 
-// Reply ends the call of that id with the body of an answer; nil if there is none that
-// anything waits for.
-func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
-	if u.reported(now, id, body) {
+// End ends the call of that id: with the body of an answer, or without one. It returns the call if anything waits for it.
+// What was given back with a call that failed is lost, and never sent again.
+func (u *Uplink) End(now lease.Millis, id uint64, result CallResult, body []byte) *Flight {
+	f := u.flights[id]
+	switch {
+	case u.reported(now, id, body):
+		return nil
+	case u.fetched(id):
+		if result == CallAnswered {
+			result = u.offer(now, body)
+		}
+		u.port.Ended[result]++
+		return nil
+	case f == nil:
 		return nil
 	}
-	if u.fetched(id) {
-		u.port.Ended[u.offer(now, body)]++
-		return nil
+	delete(u.flights, id)
+	f.Lane.flying--
+	if result == CallAnswered {
+		if err := u.response.DecodeAnswer(body, f.seq, len(f.Reports)+len(f.Asks)); err != nil {
+			result = u.port.unusable(err)
+		}
 	}
-	f := u.land(id)
-	if f == nil {
-		return nil
+	u.port.Ended[result]++
+	switch {
+	case result == CallAnswered:
+		u.answered(now, f)
+	case f.late && result == CallTimedOut: // that it had only the rest of a request's time shows nothing about the region
+	default:
+		f.Lane.Failed(now, f.seq, 100)
 	}
-	if err := u.response.DecodeAnswer(body, f.seq, len(f.Reports)+len(f.Asks)); err != nil {
-		u.failed(now, f, u.port.unusable(err))
-		return f
-	}
+	return f
+}
+
+// answered takes what the answer says that has been decoded.
+func (u *Uplink) answered(now lease.Millis, f *Flight) {
 	m := &u.response
-	u.port.Ended[CallAnswered]++
 	f.Lane.Answered(f.seq)
 	f.Lane.took = max(now-f.Sent, f.Lane.took-(f.Lane.took+7)/8)
 	f.Answered, f.Grants = true, m.Grants
@@ -82,43 +99,5 @@ func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
 	u.watched(now, m.WatchMs)
 	if u.rules.Note(now, m.RulesVersion, m.RulesRevision) || u.rules.LacksSecret(now, m.Secret) {
 		u.FetchRules(now)
-	}
-	return f
-}
-
-// Fail ends the call of that id without an answer; nil if there is none that anything
-// waits for.
-func (u *Uplink) Fail(now lease.Millis, id uint64, result CallResult) *Flight {
-	if u.reported(now, id, nil) {
-		return nil
-	}
-	if u.fetched(id) {
-		u.port.Ended[result]++
-		return nil
-	}
-	f := u.land(id)
-	if f != nil {
-		u.failed(now, f, result)
-	}
-	return f
-}
-
-// land takes a call out of those in flight.
-func (u *Uplink) land(id uint64) *Flight {
-	f := u.flights[id]
-	if f != nil {
-		delete(u.flights, id)
-		f.Lane.flying--
-	}
-	return f
-}
-
-// failed counts a call that failed. What was given back with it is lost, and never sent
-// again. That a call had only the rest of a request's time, and did not end within it,
-// shows nothing about the region.
-func (u *Uplink) failed(now lease.Millis, f *Flight, result CallResult) {
-	u.port.Ended[result]++
-	if !f.late || result != CallTimedOut {
-		f.Lane.Failed(now, f.seq, 100)
 	}
 }

@@ -85,7 +85,7 @@ func (w *way) made() (all string) {
 // answer answers the call that has been made after so many others.
 func (w *way) answer(call uint64) {
 	f := w.flights[call]
-	w.Reply(w.now, call, (&wire.Response{Protocol: wire.Protocol, Seq: f.seq, Grants: make([]wire.Grant, len(f.Asks)+len(f.Reports))}).Append(nil))
+	w.End(w.now, call, CallAnswered, (&wire.Response{Protocol: wire.Protocol, Seq: f.seq, Grants: make([]wire.Grant, len(f.Asks)+len(f.Reports))}).Append(nil))
 }
 
 // Asks that nobody waits for travel together, 10 ms after the first of them or when there are 64, and at once when the worker was
@@ -123,7 +123,7 @@ func TestLateAsksTravelApart(t *testing.T) {
 	for call := uint64(3); call <= 5; call++ {
 		w.asks(1, "k", 50)
 		w.at(1001)
-		w.Fail(w.now, call, CallTimedOut)
+		w.End(w.now, call, CallTimedOut, nil)
 	}
 	if w.lane.Open {
 		t.Error("late calls that time out open the breaker")
@@ -131,7 +131,7 @@ func TestLateAsksTravelApart(t *testing.T) {
 	for call := uint64(6); call <= 8; call++ {
 		w.asks(1, "k", 50)
 		w.at(1001)
-		w.Fail(w.now, call, CallFailed)
+		w.End(w.now, call, CallFailed, nil)
 	}
 	if !w.lane.Open || w.Degraded(1001) != 1 || w.Degraded(1501) != 500 || w.port.Ended[CallTimedOut] != 3 || w.port.Ended[CallFailed] != 3 {
 		t.Errorf("late calls that fail: open %v, degraded %d, ended %v", w.lane.Open, w.Degraded(1501), w.port.Ended)
@@ -236,17 +236,17 @@ func TestGivesBack(t *testing.T) {
 		t.Error("nothing is given back with a tick")
 	}
 	for call := uint64(3); call <= 5; call++ {
-		w.Fail(1100, call, CallTimedOut)
+		w.End(1100, call, CallTimedOut, nil)
 		w.asks(1, "k", 100)
 		w.at(1100)
 	}
-	w.Fail(1100, 6, CallTimedOut)
+	w.End(1100, 6, CallTimedOut, nil)
 	w.ReturnSoon(w.policy, table.Key{}, part)
 	probes := 0
 	for now := lease.Millis(1110); now <= 2100; now += 10 {
 		if w.Tick(now); w.at(now) != "" || w.lane.flying > 0 {
 			probes++
-			w.Fail(now, w.port.lastCall, CallTimedOut)
+			w.End(now, w.port.lastCall, CallTimedOut, nil)
 		}
 	}
 	if probes < 8 || probes > 12 {
@@ -326,10 +326,10 @@ func TestAnswerStates(t *testing.T) {
 	body := func(seq uint64) []byte {
 		return (&wire.Response{Protocol: wire.Protocol, Seq: seq, Holders: 3, SharePerMille: 250, WatchMs: 700, RulesVersion: "other", Grants: make([]wire.Grant, 1)}).Append(nil)
 	}
-	if w.Reply(3040, call+100, body(f.seq)) != nil || w.port.Ended[CallAnswered] != 0 {
+	if w.End(3040, call+100, CallAnswered, body(f.seq)) != nil || w.port.Ended[CallAnswered] != 0 {
 		t.Error("an answer to no call ended one")
 	}
-	if got := w.Reply(3040, call, body(f.seq)); got != f || !f.Answered || len(f.Grants) != 1 || w.port.Ended[CallAnswered] != 1 {
+	if got := w.End(3040, call, CallAnswered, body(f.seq)); got != f || !f.Answered || len(f.Grants) != 1 || w.port.Ended[CallAnswered] != 1 {
 		t.Errorf("flight %+v, ended %v", got, w.port.Ended)
 	}
 	if w.Holders != 3 || w.Share != 250 || w.Watch.Until != 3740 || w.lane.took != 40 || w.ack != f.seq || w.lane.flying != 0 {
@@ -345,10 +345,10 @@ func TestAnswerStates(t *testing.T) {
 		t.Fatalf("%d fetches", len(w.fetches))
 	}
 	w.FetchRules(3041)
-	if w.Fail(3050, w.fetches[1], CallTimedOut) != nil || w.port.Ended[CallTimedOut] != 1 || len(w.fetches) != 1 || w.lane.Open {
+	if w.End(3050, w.fetches[1], CallTimedOut, nil) != nil || w.port.Ended[CallTimedOut] != 1 || len(w.fetches) != 1 || w.lane.Open {
 		t.Errorf("ended %v, fetches %v", w.port.Ended, w.fetches)
 	}
-	if w.Reply(3060, w.fetches[0], []byte{0xff}) != nil || w.port.Ended[CallMalformed] != 1 || len(w.fetches) != 0 {
+	if w.End(3060, w.fetches[0], CallAnswered, []byte{0xff}) != nil || w.port.Ended[CallMalformed] != 1 || len(w.fetches) != 0 {
 		t.Errorf("ended %v, fetches %v", w.port.Ended, w.fetches)
 	}
 }
@@ -376,21 +376,21 @@ func TestReportEnds(t *testing.T) {
 	if w.watched(1000, 400); w.Watch.Until != 1500 {
 		t.Errorf("watched until %d", w.Watch.Until)
 	}
-	if id := report(); w.Fail(1100, id, CallTimedOut) != nil || w.Reporting() || w.Watch.Until != 1500 {
+	if id := report(); w.End(1100, id, CallTimedOut, nil) != nil || w.Reporting() || w.Watch.Until != 1500 {
 		t.Errorf("a failed report: watched until %d", w.Watch.Until)
 	}
-	if id := report(); w.Reply(1100, id, answer(99, 5000)) != nil || w.Reporting() || w.Watch.Until != 1500 {
+	if id := report(); w.End(1100, id, CallAnswered, answer(99, 5000)) != nil || w.Reporting() || w.Watch.Until != 1500 {
 		t.Errorf("an answer of another protocol: watched until %d", w.Watch.Until)
 	}
 	raw := answer(wire.Protocol, 300)
-	if id := report(); w.Reply(1100, id, raw) != nil || w.Reporting() || w.Watch.Until != 1400 || w.Watch.Tap == nil {
+	if id := report(); w.End(1100, id, CallAnswered, raw) != nil || w.Reporting() || w.Watch.Until != 1400 || w.Watch.Tap == nil {
 		t.Fatalf("watched until %d, tap %v", w.Watch.Until, w.Watch.Tap)
 	}
 	clear(raw)
 	if string(w.Watch.Tap.Key) != "k" {
 		t.Errorf("the tap shares the memory of the answer: %q", w.Watch.Tap.Key)
 	}
-	if id := report(); w.Reply(1200, id, answer(wire.Protocol, 0)) != nil || w.Watch.Until != 1200 {
+	if id := report(); w.End(1200, id, CallAnswered, answer(wire.Protocol, 0)) != nil || w.Watch.Until != 1200 {
 		t.Errorf("nobody watches any more: until %d", w.Watch.Until)
 	}
 	if w.reported(1300, 0, nil) {
