@@ -285,7 +285,7 @@ func TestBeforeRules(t *testing.T) {
 			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
 		}
 		w.settle()
-		if x.RulesVersion() == "" {
+		if x.rules.Version == "" {
 			t.Error("the rules were not fetched")
 		}
 	}

@@ -204,8 +204,8 @@ func (w *Worker) Responded(now lease.Millis, r *Request, failed bool, load int64
 	w.sheds.Responded(now, r.sheds, failed, load)
 }
 
-// EachShed calls f with each shed rule in force.
-func (w *Worker) EachShed(f func(*shedding.Rule)) { w.sheds.Each(f) }
+// Sheds are the shed rules.
+func (w *Worker) Sheds() *shedding.Rules { return w.sheds }
 
 // Tick does what is due without a request; the owner calls it every 100 ms.
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
@@ -252,10 +252,6 @@ func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(
 // DecidedAt is the time of day at which a request was decided.
 func (w *Worker) DecidedAt(r *Request) limit.Micros { return w.pop.TimeOfDay(r.arrived + r.Waited) }
 
-// ConfigError is what is wrong with the configuration or with rules that were offered;
-// empty if nothing. What was in force before stays in force.
-func (w *Worker) ConfigError() string { return w.rules.Error }
-
 // Inputs returns what the rules in force look at; nil if there are no rules.
 func (w *Worker) Inputs() *rule.Inputs {
 	if w.rules.InForce == nil {
@@ -264,24 +260,8 @@ func (w *Worker) Inputs() *rule.Inputs {
 	return w.rules.InForce.Set.Inputs()
 }
 
-// RulesVersion returns the version of the rules in force, empty if there are none.
-func (w *Worker) RulesVersion() string { return w.rules.Version }
-
-// RulesRevision returns the revision of the rules in force as people count them, 0 if they
-// have none; see [rule.Number].
-func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.Revision) }
-
-// RulesAge is how long the rules in force have been that at this PoP, 0 if there are none.
-func (w *Worker) RulesAge(now lease.Millis) lease.Millis {
-	if w.rules.InForce == nil {
-		return 0
-	}
-	return max(now-w.rules.Since, 0)
-}
-
-// EachRule calls f with the counters of every rule that was ever in force, and with those of its
-// overrides with a name: RULE.override.NAME.
-func (w *Worker) EachRule(f func(name string, c *rulebook.RuleCounts)) { w.rules.EachRule(f) }
+// Rules are those in force, with their counters.
+func (w *Worker) Rules() *rulebook.Rulebook { return w.rules }
 
 // Tables returns what happened in the tables since the last call.
 func (w *Worker) Tables() table.Counts {

@@ -3,7 +3,6 @@
 package filter
 
 import (
-	"encoding/binary"
 	"runtime"
 	"unsafe"
 
@@ -163,11 +162,7 @@ func (abi) Wall() limit.Micros {
 }
 
 func (abi) Entropy() (words [6]uint64) {
-	var raw [48]byte
-	randomGet(unsafe.Pointer(&raw), uint32(len(raw)))
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint64(raw[8*i:])
-	}
+	randomGet(unsafe.Pointer(&words), uint32(unsafe.Sizeof(words)))
 	return words
 }
 

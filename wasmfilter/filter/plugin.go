@@ -367,7 +367,7 @@ func (p *plugin) upkeep(now lease.Millis) {
 	p.after()
 	p.stats.flush(p, now)
 	p.host.Collect()
-	if e := p.worker.ConfigError(); e != "" {
+	if e := p.worker.Rules().Error; e != "" {
 		p.complain(aboutConfig, e)
 	}
 }

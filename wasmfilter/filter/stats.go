@@ -2,6 +2,7 @@ package filter
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/shedding"
@@ -113,7 +114,7 @@ func (s *stats) add(h Host, name string, n uint64) {
 // flush adds what was counted since the last tick.
 func (s *stats) flush(p *plugin, now lease.Millis) {
 	h, w := p.host, p.worker
-	w.EachRule(func(name string, c *rulebook.RuleCounts) {
+	w.Rules().EachRule(func(name string, c *rulebook.RuleCounts) {
 		if c.Counts == c.Shown {
 			return
 		}
@@ -136,9 +137,9 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
 	s.count(h, "weir.units_unreported", &w.Unreported)
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.
-	h.Record(s.revision, w.RulesRevision())
-	h.Record(s.age, uint64(w.RulesAge(now)/1000))
-	w.EachShed(func(r *shedding.Rule) { s.shed(h, r) })
+	h.Record(s.revision, rule.Number(w.Rules().Revision))
+	h.Record(s.age, uint64(w.Rules().Age(now)/1000))
+	w.Sheds().Each(func(r *shedding.Rule) { s.shed(h, r) })
 	s.fillUp(h, w)
 	s.raise(h, w)
 }
@@ -170,7 +171,7 @@ func (s *stats) fillUp(h Host, w *edge.Worker) {
 // raise sets config_error.
 func (s *stats) raise(h Host, w *edge.Worker) {
 	v := uint64(0)
-	if w.ConfigError() != "" {
+	if w.Rules().Error != "" {
 		v = 1
 	}
 	if v != s.raised {

@@ -205,11 +205,7 @@ func (w *worker) Now() lease.Millis { return lease.Millis(time.Since(epoch) / ti
 func (w *worker) Wall() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 
 func (w *worker) Entropy() (words [6]uint64) {
-	var raw [48]byte
-	_, _ = rand.Read(raw[:]) // it never fails
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint64(raw[8*i:])
-	}
+	_ = binary.Read(rand.Reader, binary.LittleEndian, &words) // it never fails
 	return words
 }
 

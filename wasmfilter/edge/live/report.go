@@ -213,11 +213,8 @@ func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
 	since := func(t lease.Millis) uint64 { return uint64(max(now-t, 0)) }
 	m := wire.Member{
 		Version: self.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
-		AgeMs: since(r.started), Keys: uint64(self.Keys), Places: uint64(self.Places),
+		AgeMs: since(r.started), RulesAgeMs: uint64(r.rules.Age(now)), Keys: uint64(self.Keys), Places: uint64(self.Places),
 		DegradedMs: uint64(r.uplink.Degraded(now)), Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
-	}
-	if r.rules.InForce != nil {
-		m.RulesAgeMs = since(r.rules.Since)
 	}
 	if r.problem != "" {
 		m.ErrorAgeMs = since(r.problemAt)

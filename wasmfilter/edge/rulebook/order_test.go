@@ -274,8 +274,8 @@ func TestBundledRules(t *testing.T) {
 		return b, b.Start(1000 * lease.Millis(number))
 	}
 	first, fetch := start(1, bundled)
-	if first.Version != bundled.Version || !fetch || !first.Newest() {
-		t.Errorf("rules %.8s, fetches %v", first.Version, fetch)
+	if first.Version != bundled.Version || !fetch || !first.Newest() || first.Age(1500) != 500 || new(Rulebook).Age(1500) != 0 {
+		t.Errorf("rules %.8s of %d ms, fetches %v", first.Version, first.Age(1500), fetch)
 	}
 	if second, fetch := start(2, bundled); second.Version != bundled.Version || fetch || second.Since != 1000 {
 		t.Errorf("the same again: rules %.8s since %d, fetches %v", second.Version, second.Since, fetch)

@@ -77,6 +77,14 @@ func (b *Rulebook) EachRule(f func(name string, c *RuleCounts)) {
 	}
 }
 
+// Age is how long the rules in force have been that at this PoP, 0 if there are none.
+func (b *Rulebook) Age(now lease.Millis) lease.Millis {
+	if b.InForce == nil {
+		return 0
+	}
+	return max(now-b.Since, 0)
+}
+
 // Start puts rules into force at the start: those that other workers have, or
 // those bundled with the plugin configuration, or none. Bundled rules that have
 // changed replace those of an earlier configuration, but not those of the region. It
