@@ -2,7 +2,6 @@ package filter
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +27,7 @@ type envoy struct {
 	start   func(e *envoy) *VM
 	vms     []*VM
 	ns      int64 // monotonic clock
-	shared  map[string]sharedValue
+	shared  map[string]*sharedValue
 	cas     uint32
 	config  string
 	named   map[uint32]string // plugin contexts with another name than weir
@@ -105,7 +104,7 @@ const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":
 // newEnvoy is an Envoy with so many VMs that have got their rules.
 func newEnvoy(t *testing.T, start func(*envoy) *VM, config string, vms int) *envoy {
 	e := &envoy{
-		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
+		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]*sharedValue{},
 		known:   map[string]string{PeerAddress: "192.0.2.7:4711"},
 		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
 	}
@@ -334,15 +333,11 @@ func (e *envoy) logged(part string) bool {
 
 // encodeMap and decodeMap are the ABI's form of headers.
 func encodeMap(headers [][2]string) []byte {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(headers)))
+	var m headerMap
 	for _, h := range headers {
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(h[0])))
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(h[1])))
+		m.add(h[0], h[1])
 	}
-	for _, h := range headers {
-		out = append(append(append(append(out, h[0]...), 0), h[1]...), 0)
-	}
-	return out
+	return m.bytes()
 }
 
 func decodeMap(raw []byte) (headers [][2]string) {
@@ -375,18 +370,27 @@ func (h nativeHost) Wake(stream uint32) bool {
 }
 
 func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) {
-	v, ok := h.shared[string(key)]
+	v := h.shared[string(key)]
+	if v == nil {
+		h.crossed.crosses("get_shared_data", 0, len(key))
+		return nil, 0, false
+	}
 	h.crossed.crosses("get_shared_data", len(v.data), len(key))
-	return v.data, v.cas, ok
+	return v.data, v.cas, true
 }
 
+// Set writes in place: what Get has returned lapses.
 func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
 	h.crossed.crosses("set_shared_data", 0, len(key)+len(value))
-	if v, ok := h.shared[string(key)]; ok && cas != 0 && cas != v.cas {
+	v := h.shared[string(key)]
+	if v == nil {
+		v = &sharedValue{}
+		h.shared[string(key)] = v
+	} else if cas != 0 && cas != v.cas {
 		return table.Raced
 	}
 	h.cas++
-	h.shared[string(key)] = sharedValue{append([]byte(nil), value...), h.cas}
+	v.data, v.cas = append(v.data[:0], value...), h.cas
 	return table.Stored
 }
 
