@@ -27,7 +27,7 @@ type entry struct {
 	set      *rule.Set        // without limits of single keys
 	index    int              // in set
 	policies []*engine.Policy // by variant
-	keys     *keylimits.Table // of the rule's own limit
+	keys     keylimits.Table  // of the rule's own limit
 	counts   *ruleCounts
 	// overrides are the counts of the overrides that have a name, by engine.Policy.Override; nil: none has.
 	overrides map[uint64]*ruleCounts

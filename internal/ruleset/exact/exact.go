@@ -24,7 +24,7 @@ type Limiter struct {
 	now      limit.Micros
 	store    *memory.Store
 	policies [][]*engine.Policy // by rule and variant
-	keys     []*keylimits.Table // by rule
+	keys     []keylimits.Table  // by rule
 	parts    map[part]*engine.Policy
 	most     int // streams
 	streams  Endings[engine.Ask]
@@ -65,7 +65,7 @@ type Counted struct {
 // New makes a limiter for at most so many keys, and for at most so many streams.
 func New(set *rule.Set, most int) *Limiter {
 	n := set.Len()
-	l := &Limiter{set: set, most: most, policies: make([][]*engine.Policy, n), keys: make([]*keylimits.Table, n), parts: map[part]*engine.Policy{}}
+	l := &Limiter{set: set, most: most, policies: make([][]*engine.Policy, n), keys: make([]keylimits.Table, n), parts: map[part]*engine.Policy{}}
 	l.store = memory.New(memory.Config{MaxKeys: most, MaxBytes: 1 << 30, Now: func() limit.Micros { return l.now }})
 	for i := range n {
 		r := set.Rule(i)
