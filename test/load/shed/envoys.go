@@ -35,16 +35,6 @@ const (
 // requests wait for 60 ms.
 const inFlight = 40
 
-// Foot states what was compared.
-var Foot = fmt.Sprintf(`x best, over best: to the better of Envoy's two filters. "Served" is answered with 200 within %v, in the time of the load.
-Upstream: %d replicas of %d servers, %v per request, %.0f requests per second; work that nobody waits for is done, too.
-All Envoys: 2 workers, envoy/pop.yaml, least_request with FULL_SCAN. 15 %% of the requests are critical, 45 %% normal, 25 %% low, 15 %% bulk.
-adaptive_concurrency: as in the example of its document: sample_aggregate_percentile 90, concurrency_update_interval 0.1s,
-min_rtt_calc_params interval 60s, request_count 50, jitter 10.
-admission_control: its defaults: sampling_window 30s, sr_threshold 95, aggression 1, max_rejection_probability 80.
-Weir: a shed rule with capacity %d, profile fast, classes by path, shares 100, 80, 60 and 40.
-`, patience, replicas, servers, service, capacity, inFlight)
-
 type system struct {
 	*envoy.Envoy
 	upstream *upstream
