@@ -1,7 +1,7 @@
 // Package regions is three regions on one machine, as real processes: each has a Redis Cluster of three
 // masters, a Consul, two replicas of weir-regional and two Envoys with the filter. They share two weir-global,
-// which count in a Redis Cluster of their own and are some time away from each region. Regions find them, and
-// the rules, in the primary datacenter of Consul. Envoys find their region through Consul's DNS.
+// which count in a Redis Cluster of their own and are some time away from each region. All find the rules in
+// the primary datacenter of Consul. Envoys find their region through Consul's DNS.
 //
 // Scripts state what happens to this [World] and what is expected of it, in YAML, with times from their beginning:
 //

@@ -44,48 +44,6 @@ func (p *Played) Judge() (rows []Row) {
 	return rows
 }
 
-// Broken are the rows of a play that fail a script, whatever other plays show.
-func Broken(rows []Row) (broken []Row) {
-	for _, r := range rows {
-		if r.Outcome == Fails {
-			broken = append(broken, r)
-		}
-	}
-	return broken
-}
-
-// Whole reports whether all of a play was as expected.
-func Whole(rows []Row) bool {
-	return !slices.ContainsFunc(rows, func(r Row) bool { return r.Outcome == Fails || r.Outcome == Short })
-}
-
-// Verdict is what the plays of a script show of it.
-type Verdict int
-
-// The verdicts.
-const (
-	Open   Verdict = iota // another play decides
-	Passed                // the first play was whole, or two of three were
-	Failed
-)
-
-// Decide judges a script by its plays, none of which is void or has broken rows.
-func Decide(plays [][]Row) Verdict {
-	whole := 0
-	for _, rows := range plays {
-		if Whole(rows) {
-			whole++
-		}
-	}
-	switch {
-	case whole >= 2, whole == 1 && len(plays) == 1:
-		return Passed
-	case len(plays)-whole >= 2:
-		return Failed
-	}
-	return Open
-}
-
 // Void reports whether the machine let a client stand still so long that the play shows nothing of
 // Weir. A server that hangs does not: a client waits for it in turns of some milliseconds.
 func (p *Played) Void() bool {

@@ -95,24 +95,6 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// The first play decides if all of it is as expected. Otherwise two others have to be, each as a whole.
-func TestDecide(t *testing.T) {
-	row := func(kind string, o Outcome) Row { return Row{Kind: kind, Outcome: o} }
-	whole := []Row{row("always", Holds), row("expect", Holds), row("expect", Holds)}
-	late, uneven := []Row{row("expect", Short), row("expect", Holds)}, []Row{row("expect", Holds), row("expect", Short)}
-	for _, c := range []struct {
-		plays [][]Row
-		want  Verdict
-	}{
-		{nil, Open}, {[][]Row{whole}, Passed}, {[][]Row{late}, Open}, {[][]Row{late, whole}, Open},
-		{[][]Row{late, uneven}, Failed}, {[][]Row{late, whole, whole}, Passed}, {[][]Row{late, whole, uneven}, Failed},
-	} {
-		if got := Decide(c.plays); got != c.want {
-			t.Errorf("%+v: verdict %d, want %d", c.plays, got, c.want)
-		}
-	}
-}
-
 // What PoPs admit by themselves is counted apart: it does not count as too much of a window or of a bucket.
 func TestAdmittedByPoPsAlone(t *testing.T) {
 	s := fatal.Get(Parse("name", `

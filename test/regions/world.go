@@ -45,8 +45,8 @@ type Region struct {
 	Name     string
 	Links    links // from its replicas to each aggregator
 	Redis    *masters
-	Consul   *consultest.Datacenter // in which aggregators have the addresses of the links
-	toConsul *stack.Link            // from its replicas; nil in the region that has the rules
+	Consul   *consultest.Datacenter
+	toConsul *stack.Link // from its replicas; nil in the region that has the rules
 	Replicas []*region.Region
 	PoPs     []*envoy.Envoy
 }
@@ -68,12 +68,12 @@ func Start(t proc.T, dir, rules string) *World {
 	w.apply(w.rules)
 	w.beginAggregators()
 	for _, r := range w.Regions {
-		found := map[string]string{}
+		var aggregators []string
 		for _, a := range w.Aggregators {
 			link := stack.NewLink(t, a.Addr)
-			r.Links, found[a.Addr] = append(r.Links, link), link.Addr
+			r.Links, aggregators = append(r.Links, link), append(aggregators, link.Addr)
 		}
-		agent := r.Consul.Servers[0].Translate(found)
+		agent := r.Consul.Servers[0].Addr
 		if r != w.Regions[0] { // the rules are in the first region
 			r.toConsul = stack.NewLink(t, agent)
 			agent = r.toConsul.Addr
@@ -84,7 +84,7 @@ func Start(t proc.T, dir, rules string) *World {
 			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
 				Dir: dir, Name: name, Addr: net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port),
-				Flags: append(w.inConsul(name, agent), "--region", r.Name,
+				Flags: append(w.inConsul(name, agent), "--region", r.Name, "--aggregator", strings.Join(aggregators, ","),
 					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 			}))
 			r.Replicas[i].Begin()
@@ -217,7 +217,7 @@ func (w *World) quiet() {
 	}
 }
 
-// beginAggregators starts two aggregators that share a Redis Cluster. Regions find them in Consul.
+// beginAggregators starts two aggregators that share a Redis Cluster.
 func (w *World) beginAggregators() {
 	w.t.Helper()
 	redis := startMasters(w.t)

@@ -2,10 +2,9 @@
 // datacenters of servers, joined over WAN, with ACL and TLS.
 //
 //	consul.go      one agent
-//	datacenter.go  servers and clients of a datacenter
+//	datacenter.go  servers of a datacenter
 //	acl.go         tokens
 //	catalog.go     what the catalog has
-//	translate.go   the same with other addresses
 package consultest
 
 import (
@@ -30,7 +29,7 @@ type Agent struct {
 	t      proc.T
 	scheme string
 	client *http.Client
-	server string // address of its RPC port; a client has none
+	server string // address of its RPC port; an agent alone has none
 }
 
 // Start starts an agent alone, with its log in dir, and waits until it has a leader.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -35,7 +34,7 @@ type Config struct {
 	TLS *pki.Authority
 }
 
-// Datacenter is servers, each an agent with its data on disk, and clients.
+// Datacenter is servers, each an agent with its data on disk.
 type Datacenter struct {
 	Name    string
 	Servers []*Agent
@@ -128,34 +127,26 @@ func (d *Datacenter) server(address string) *Agent {
 	return nil
 }
 
+// newServer prepares a server. Its settings are those of a test: what takes seconds or minutes in a network of machines takes
+// less.
 func (d *Datacenter) newServer(i, n int) *Agent {
-	settings := map[string]any{"server": true, "bootstrap_expect": n}
+	d.t.Helper()
+	a, name := newAgent(d.t), fmt.Sprintf("%s-server-%d", d.Name, i+1)
+	dir := filepath.Join(d.cfg.Dir, name)
+	a.server = proc.FreeAddr(d.t)
+	gossip := map[string]any{"gossip_interval": "100ms", "probe_interval": "200ms", "probe_timeout": "200ms", "suspicion_mult": 3}
+	ports := map[string]any{
+		"http": number(a.Addr), "dns": number(a.DNS), "server": number(a.server), "serf_lan": number(d.lan[i]), "serf_wan": number(d.wan[i]),
+		"grpc": -1, "grpc_tls": -1,
+	}
+	settings := map[string]any{
+		"server": true, "bootstrap_expect": n, "node_name": name, "datacenter": d.Name, "data_dir": filepath.Join(dir, "data"), "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+		"ports": ports, "log_level": "warn", "disable_update_check": true, "retry_join": d.lan, "retry_interval": "200ms", "retry_interval_wan": "200ms",
+		"performance": map[string]any{"raft_multiplier": 1}, "gossip_lan": gossip, "gossip_wan": gossip,
+	}
 	if p := d.cfg.Primary; p != nil {
 		settings["retry_join_wan"] = p.wan
 	}
-	return d.newMember(fmt.Sprintf("%s-server-%d", d.Name, i+1), d.lan[i], settings)
-}
-
-// newMember prepares an agent of the datacenter. Its settings are those of a test: what takes
-// seconds or minutes in a network of machines takes less.
-func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent {
-	d.t.Helper()
-	a := newAgent(d.t)
-	dir := filepath.Join(d.cfg.Dir, name)
-	rpc, wan := proc.FreeAddr(d.t), ""
-	if settings["server"] != nil {
-		a.server, wan = rpc, d.wan[len(d.Servers)]
-	}
-	gossip := map[string]any{"gossip_interval": "100ms", "probe_interval": "200ms", "probe_timeout": "200ms", "suspicion_mult": 3}
-	ports := map[string]any{
-		"http": number(a.Addr), "dns": number(a.DNS), "server": number(rpc), "serf_lan": number(lan), "serf_wan": number(wan),
-		"grpc": -1, "grpc_tls": -1,
-	}
-	maps.Copy(settings, map[string]any{
-		"node_name": name, "datacenter": d.Name, "data_dir": filepath.Join(dir, "data"), "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
-		"ports": ports, "log_level": "warn", "disable_update_check": true, "retry_join": d.lan, "retry_interval": "200ms", "retry_interval_wan": "200ms",
-		"performance": map[string]any{"raft_multiplier": 1}, "gossip_lan": gossip, "gossip_wan": gossip,
-	})
 	d.secure(a, dir, settings, ports)
 	d.protect(a, settings)
 	text := fatal.Get(json.MarshalIndent(settings, "", "  "))(d.t)
@@ -164,12 +155,10 @@ func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent
 	return a
 }
 
-// number is the port of an address; -1: none.
+// number is the port of an address.
 func number(addr string) int {
-	if n, err := strconv.Atoi(portOf(addr)); err == nil {
-		return n
-	}
-	return -1
+	n, _ := strconv.Atoi(portOf(addr)) // is from proc.FreeAddr
+	return n
 }
 
 // secure gives an agent its certificate: with TLS it takes neither RPC nor HTTP without.
@@ -179,10 +168,7 @@ func (d *Datacenter) secure(a *Agent, dir string, settings, ports map[string]any
 	if authority == nil {
 		return
 	}
-	name := "client." + d.Name + ".consul"
-	if a.server != "" {
-		name = "server." + d.Name + ".consul" // which verify_server_hostname demands
-	}
+	name := "server." + d.Name + ".consul" // which verify_server_hostname demands
 	ca := filepath.Join(dir, "ca.pem")
 	proc.WriteFile(d.t, ca, string(authority.PEM))
 	cert, key := filepath.Join(dir, "agent.pem"), filepath.Join(dir, "agent.key")
