@@ -5,9 +5,12 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
@@ -45,8 +48,8 @@ type Keeper struct {
 	inUse  atomic.Bool
 	view   atomic.Pointer[view] // of the record that this replica knows
 
-	using  chan struct{} // is held while the record is read and changed
-	asking chan struct{} // is held while permission is asked for
+	using  chan struct{}      // is held while the record is read and changed
+	asking singleflight.Group // for permission
 
 	lost, unusable, rejected, unreadable repeat.OncePerMinute // were logged
 	unread                               time.Time            // since when the record cannot be used; of the goroutine of Run
@@ -61,7 +64,7 @@ type Keeper struct {
 	clock  limit.Micros   // of the cell
 	at     time.Time      // when it showed that; the zero one: it has not been read
 	asked  time.Time      // when permission was asked for last
-	failed bool           // in vain
+	failed error          // in vain
 }
 
 // view is what asks need of the record. It is immutable.
@@ -75,7 +78,7 @@ type view struct {
 // NewKeeper makes the keeper of a replica that has just started.
 func NewKeeper(c KeeperConfig) *Keeper {
 	c.Timeout, c.Log = cmp.Or(c.Timeout, 100*time.Millisecond), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	k := &Keeper{config: c, id: c.ID, using: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	k := &Keeper{config: c, id: c.ID, using: make(chan struct{}, 1)}
 	k.view.Store(new(view))
 	return k
 }
@@ -199,44 +202,35 @@ func (k *Keeper) permissionDue(p reserve.Permission, begin limit.Micros) bool {
 // permit asks for permission for a window, if that may be had, and for when wants stopped being decided. One caller asks,
 // and the others wait for what it gets. It is false if the record cannot be used, or ctx ends.
 func (k *Keeper) permit(ctx context.Context, begin limit.Micros) (reserve.Permission, bool) {
+	asked := k.asking.DoChan(strconv.FormatInt(int64(begin), 10), func() (any, error) { return nil, k.askPermission(begin) })
 	select {
-	case k.asking <- struct{}{}:
-	case <-ctx.Done():
-		return reserve.Permission{}, false
-	}
-	usable := make(chan bool, 1)
-	go func() { // it ends with the time of a use of the record: how long this caller waits is nothing to the others
-		defer func() { <-k.asking }()
-		usable <- k.askPermission(ctx, begin)
-	}()
-	select {
-	case ok := <-usable:
-		return k.permission(), ok
-	case <-ctx.Done():
+	case r := <-asked:
+		return k.permission(), r.Err == nil
+	case <-ctx.Done(): // how long this caller waits is nothing to the others
 		return reserve.Permission{}, false
 	}
 }
 
-// askPermission asks the record for permission, unless another caller has within permitEvery. It is false if the record
+// askPermission asks the record for permission, unless another caller has within permitEvery. An error is that the record
 // cannot be used.
-func (k *Keeper) askPermission(ctx context.Context, begin limit.Micros) bool {
+func (k *Keeper) askPermission(begin limit.Micros) error {
 	if !k.permissionDue(k.permission(), begin) {
-		return true
+		return nil
 	}
 	k.mu.Lock()
-	soon, failed := time.Since(k.asked) < permitEvery, k.failed
+	soon, err := time.Since(k.asked) < permitEvery, k.failed
 	k.mu.Unlock()
 	if soon {
-		return !failed
+		return err
 	}
-	err := k.change(context.WithoutCancel(ctx), func(r reserve.Record, now limit.Micros) reserve.Record {
+	err = k.change(context.Background(), func(r reserve.Record, now limit.Micros) reserve.Record {
 		r, _ = r.Permitted(now)
 		return r
 	})
 	k.mu.Lock()
-	k.asked, k.failed = time.Now(), err != nil
+	k.asked, k.failed = time.Now(), err
 	k.mu.Unlock()
-	return err == nil
+	return err
 }
 
 // unreadFor is for how long the record cannot be used before the log has it.
