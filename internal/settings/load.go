@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -55,16 +57,9 @@ func applyFile(parser *kong.Kong, path string) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if doc.Kind == 0 { // empty, or comments only
-		return nil
-	}
-	root := doc.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: must be fields with values, such as `max_keys: 200000`", path, root.Line)
+	var values map[string]yaml.Node
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		return fmt.Errorf("%s: must be fields with values, such as `max_keys: 200000`: %w", path, err)
 	}
 	fields, names := map[string]*kong.Flag{}, []string{}
 	for _, f := range parser.Model.Flags {
@@ -74,16 +69,10 @@ func applyFile(parser *kong.Kong, path string) error {
 		}
 	}
 	var errs []error
-	seen := map[string]bool{}
-	for i := 0; i < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		err := applyField(fields[key.Value], names, value)
-		if seen[key.Value] {
-			err = errors.New("is given twice; keep one")
-		}
-		seen[key.Value] = true
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", path, key.Line, key.Value, err))
+	for _, name := range slices.SortedFunc(maps.Keys(values), func(a, b string) int { return values[a].Line - values[b].Line }) {
+		value := values[name]
+		if err := applyField(fields[name], names, &value); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", path, value.Line, name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -113,7 +113,7 @@ func TestMistakes(t *testing.T) {
 		{"max_key: 3\n", "", []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
 		{"config: x\n", "", []string{"config: is not a field"}},
 		{"\nmax_keys: many\nreplicas: y\n", "", []string{"region.yaml:2: max_keys:", "many", ":3: replicas"}},
-		{"lease_cache: on\nlease_cache: off\n", "", []string{":2: lease_cache: is given twice"}},
+		{"lease_cache: on\nlease_cache: off\n", "", []string{`line 2: mapping key "lease_cache" already defined`}},
 		{"listen: [a, b]\nadmin_listen:\n", "", []string{":1: listen: must be a single value", ":2: admin_listen: must be a single value"}},
 		{"aggregator: [[a:1]]\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
 		{"aggregator: ['a:1,b:2']\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
