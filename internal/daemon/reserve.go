@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
@@ -92,11 +91,7 @@ func (c *keptCell) Swap(ctx context.Context, old, next []byte) (found []byte, no
 
 // save writes the file. A failure is logged when the save before succeeded.
 func (c *keptCell) save(value []byte) {
-	w, err := statefile.Create(c.path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
-	if err == nil {
-		w.Put(value)
-		_, err = w.Commit()
-	}
+	_, err := statefile.Write(c.path, 0, func(put func([]byte)) { put(value) })
 	if err != nil && !c.failed {
 		c.log.Error("cannot save a record of reserves; a restart begins with the last save", "file", c.path, "error", err)
 	}

@@ -193,15 +193,7 @@ func (s *snapshotter) save(last bool) (took time.Duration) {
 }
 
 func (s *snapshotter) write() (counters int, size int64, err error) {
-	host, _ := os.Hostname() // for people only
-	w, err := statefile.Create(s.path, statefile.Header{
-		Holders: max(s.formerHolders(), s.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-	counters = s.store.Save(w.Put)
-	size, err = w.Commit()
+	size, err = statefile.Write(s.path, max(s.formerHolders(), s.holders()), func(put func([]byte)) { counters = s.store.Save(put) })
 	return counters, size, err
 }
 
@@ -243,14 +235,12 @@ func (k *keptHistory) save(last bool) {
 	}
 	k.saved = time.Now()
 	notes, _, _ := k.All(context.Background()) // in memory nothing fails
-	w, err := statefile.Create(k.path, statefile.Header{Saved: k.saved.UTC(), PID: os.Getpid()})
-	if err == nil {
+	_, err := statefile.Write(k.path, 0, func(put func([]byte)) {
 		for i := range notes {
 			record, _ := json.Marshal(&notes[i]) // its types have no encoding that fails
-			w.Put(record)
+			put(record)
 		}
-		_, err = w.Commit()
-	}
+	})
 	if err != nil {
 		k.log.Warn("cannot save the history of decisions; after a restart it has a gap", "file", k.path, "error", err)
 	}

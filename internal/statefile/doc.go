@@ -17,7 +17,7 @@ const layout = 4
 
 const magic = "weirstat"
 
-// Header describes a file. Create sets its Layout.
+// Header describes a file.
 type Header struct {
 	Layout int `json:"layout"`
 	// Holders is how many holders the store had.
