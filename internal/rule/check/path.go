@@ -2,6 +2,7 @@ package check
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -45,24 +46,26 @@ func unanchored(expression string) string {
 // literal rejects a literal path that looks like a pattern, with how to write the pattern.
 func (c *checker) literal(path string, t rule.Text) {
 	template := asTemplate(t.Arg)
-	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
-	write := "{ regex: '" + asRegex(template) + "' }"
-	switch star := strings.IndexByte(t.Arg, '*'); {
-	case template == t.Arg && legal && (t.Op == rule.OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
+	legal := !slices.ContainsFunc(strings.Split(template, "/"), func(s string) bool {
+		return strings.ContainsAny(s, "*{}") && !rule.IsPlaceholder(s)
+	})
+	write := "{ regex: '/users/[^/]+.*' }"
+	switch begin := strings.TrimRight(t.Arg, "*"); {
+	case template == t.Arg && legal && (t.Op == rule.OpTemplate || !strings.Contains(t.Arg, "{")):
 		c.text(path, t)
 		return
 	case t.Op == rule.OpTemplate && legal:
 		c.add(path, strict.Quote(t.Arg)+" is no template: {name} stands for any one segment; write { template: '"+template+"' }")
 		return
 	case t.Op == rule.OpTemplate:
-		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+write)
+		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write an expression, such as "+write)
 		return
-	case star >= 0 && strings.Trim(t.Arg[star:], "*") == "" && asTemplate(t.Arg[:star]) == t.Arg[:star] && !strings.ContainsAny(t.Arg, "{}"):
-		write = "{ prefix: " + t.Arg[:star] + " }"
-	case t.Op == rule.OpPrefix:
-		write = "{ regex: '" + asRegex(template) + ".*' }"
-	case legal:
+	case begin != t.Arg && asTemplate(begin) == begin && !strings.ContainsAny(begin, "*{}"):
+		write = "{ prefix: " + begin + " }"
+	case t.Op == rule.OpExact && legal:
 		write = "{ template: '" + template + "' }"
+	default:
+		write = "an expression, such as " + write
 	}
 	c.add(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+write)
 }
@@ -80,37 +83,6 @@ func asTemplate(path string) string {
 		}
 	}
 	return strings.Join(parts, "/")
-}
-
-// withoutPlaceholders is what of a template is text.
-func withoutPlaceholders(template string) string {
-	parts := strings.Split(template, "/")
-	for i := range parts {
-		if rule.IsPlaceholder(parts[i]) {
-			parts[i] = ""
-		}
-	}
-	return strings.Join(parts, "/")
-}
-
-// asRegex writes what looks like a template as a regular expression.
-func asRegex(template string) string {
-	out := ""
-	for template != "" {
-		at := strings.IndexAny(template, "{*")
-		if at < 0 {
-			return out + regexp.QuoteMeta(template)
-		}
-		out, template = out+regexp.QuoteMeta(template[:at]), template[at:]
-		if end := strings.IndexAny(template, "}/"); template[0] == '{' && end > 0 && template[end] == '}' {
-			out, template = out+"[^/]+", template[end+1:]
-		} else if template[0] == '*' {
-			out, template = out+"[^/]*", template[1:]
-		} else {
-			out, template = out+`\{`, template[1:]
-		}
-	}
-	return out
 }
 
 // pathRegex checks an expression: what it begins with is what a path begins with.
