@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,7 +76,7 @@ func NewStore(c StoreConfig) *Stored {
 }
 
 // Load puts in force what Consul has or, where that cannot be used or Consul does not answer in time, the newest copy
-// that can be used. Only that is parsed. The error is [ErrNoRules] if nobody has any.
+// that can be used. The error is [ErrNoRules] if nobody has any.
 func (s *Stored) Load(ctx context.Context) error {
 	files, err := s.fetch(ctx)
 	candidate, err := s.usable(files, err)
@@ -106,30 +105,25 @@ func (s *Stored) usable(files []rulefile.File, err error) (watch.Candidate, erro
 }
 
 // newestCopy is the newest copy that can be used; nil: there is none.
-func (s *Stored) newestCopy() ([]rulefile.File, watch.Candidate) {
-	type found struct {
-		where    string
-		revision uint64
-		files    []rulefile.File
-	}
-	var all []found
+func (s *Stored) newestCopy() (newest []rulefile.File, of watch.Candidate) {
+	where := ""
 	for _, c := range s.copies {
-		if files := c.load(); len(files) > 0 {
-			if v, err := versionOf(files); err == nil {
-				all = append(all, found{c.where, v.Revision, files})
-			}
+		files := c.load()
+		if len(files) == 0 {
+			continue
+		}
+		candidate, err := s.usable(files, nil)
+		switch {
+		case err != nil:
+			s.cfg.Log.Error("rules: a copy cannot be used", "copy", c.where, "error", err)
+		case newest == nil || candidate.Revision > of.Revision:
+			where, newest, of = c.where, files, candidate
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
-	for _, f := range all {
-		candidate, err := s.usable(f.files, nil)
-		if err == nil {
-			s.cfg.Log.Info("rules: using a copy", "copy", f.where)
-			return f.files, candidate
-		}
-		s.cfg.Log.Error("rules: a copy cannot be used", "copy", f.where, "error", err)
+	if newest != nil {
+		s.cfg.Log.Info("rules: using a copy", "copy", where)
 	}
-	return nil, watch.Candidate{}
+	return newest, of
 }
 
 // fetch asks Consul once, for loadTime.
