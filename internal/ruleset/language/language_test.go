@@ -1,15 +1,20 @@
 package language_test
 
 import (
+	"errors"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/language"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -80,6 +85,64 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s: the schema rejects %q: %v", f.Path, lines, err)
 			}
 		}
+	}
+}
+
+// TestFields: in each mapping that an example has, the readers take the fields that the schema has, and no others: they name
+// them in the place of one that is unknown.
+func TestFields(t *testing.T) {
+	const unknown = "zzzzzzzzzz"
+	names := regexp.MustCompile(`unknown field; write (.*)$`)
+	taken, described := map[string]map[string]bool{}, map[string]bool{}
+	for _, f := range language.Fields() {
+		described[f.Path] = true
+		parent, name := f.Path[:max(0, strings.LastIndexByte(f.Path, '.'))], f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+		var doc yaml.Node
+		fatal.If(t, yaml.Unmarshal([]byte(whole(f.Path, f.Example)), &doc))
+		spoil(&doc, name, unknown)
+		_, err := rulefile.Read("f", fatal.Get(yaml.Marshal(&doc))(t), ruletests.Check)
+		var mistakes strict.Errors
+		errors.As(err, &mistakes)
+		for _, m := range mistakes {
+			in, isUnknown := strings.CutSuffix(m.Path, unknown)
+			if in = language.Section(strings.TrimSuffix(in, ".")); !isUnknown || in != parent {
+				continue
+			}
+			if taken[in] == nil {
+				taken[in] = map[string]bool{}
+			}
+			for _, name := range regexp.MustCompile(", | or ").Split(names.FindStringSubmatch(m.Reason)[1], -1) {
+				taken[in][strings.TrimPrefix(in+"."+name, ".")] = true
+			}
+		}
+		if taken[parent] == nil {
+			t.Errorf("%s: its example does not have it in its mapping: %v", f.Path, err)
+		}
+	}
+	for in, fields := range taken {
+		for path := range fields {
+			if !described[path] {
+				t.Errorf("%s: the reader takes %s, and the schema does not", in, path)
+			}
+		}
+	}
+	for path := range described {
+		if in := path[:max(0, strings.LastIndexByte(path, '.'))]; taken[in] != nil && !taken[in][path] {
+			t.Errorf("the schema takes %s, and the reader does not", path)
+		}
+	}
+}
+
+// spoil gives each mapping below a node that has a field of this name an unknown one.
+func spoil(n *yaml.Node, name, unknown string) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: unknown}, &yaml.Node{Kind: yaml.ScalarNode, Value: "1"})
+			break
+		}
+	}
+	for _, below := range n.Content {
+		spoil(below, name, unknown)
 	}
 }
 
