@@ -1,9 +1,7 @@
 package limit
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
@@ -94,32 +92,6 @@ func TestBounds(t *testing.T) {
 		}
 		if got := float64(total(admitted)) / count; got < c.all-c.all/1000 {
 			t.Errorf("%s: %.3f limits in all, of %.3f that it allows", c.name, got, c.all)
-		}
-	}
-}
-
-// Leases on a sliding log: units are spent at any time of the lease, and still no
-// trailing window sees more than the limit; and little of it is lost.
-func TestSlidingLogBoundWithLeases(t *testing.T) {
-	const count = 1000
-	l := mustNew(t, Spec{Algorithm: SlidingLog, Count: count, Period: Second})
-	rnd := rand.New(rand.NewPCG(3, 4))
-	for _, spend := range []string{"at once", "at the end", "at any time"} {
-		var st State
-		var admitted []admission
-		for now := epoch; now < epoch+20*Second; now += 1 + Micros(rnd.Int64N(int64(2*Millisecond))) {
-			var d Decision
-			st, d = l.Acquire(st, now, Ask{Need: 1, Waiting: 2, Want: 1 + rnd.Int64N(60), Askers: 2})
-			waited := min(d.Granted, 2)
-			at := now + map[string]Micros{"at once": 0, "at the end": d.TTL, "at any time": Micros(rnd.Int64N(int64(d.TTL + 1)))}[spend]
-			admitted = append(admitted, admission{now, waited}, admission{at, d.Granted - waited})
-		}
-		slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
-		if got := most(admitted, Second); got > count {
-			t.Errorf("spent %s: %d units in a trailing window", spend, got)
-		}
-		if got := total(admitted); got < 20*count*96/100 { // 98 % less ttl/period
-			t.Errorf("spent %s: only %d of %d", spend, got, 20*count)
 		}
 	}
 }

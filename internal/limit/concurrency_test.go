@@ -7,50 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the definition below shares with the code, with numbers to read.
-func TestHoldTraces(t *testing.T) {
-	const a, b = 1, 2
-	type line struct {
-		at            Micros
-		holder        uint64
-		holding, want int64
-
-		granted, remaining int64
-		retry              Micros
-	}
-	twenty := Spec{Algorithm: Concurrency, Count: 20}
-	for name, tc := range map[string]struct {
-		spec  Spec
-		lines []line
-	}{
-		"what is used is never taken away, what is ahead is": {twenty, []line{
-			{0, a, 0, 20, 10, 10, 0},
-			{0, b, 10, 10, 10, 0, 0},
-			{Second, a, 3, 3, 3, 7, 0},
-			{Second, b, 20, 20, 17, 0, 10 * Second},
-		}},
-		"the clock steps back 1 ms and an hour, and an hour forward": {twenty, []line{
-			{0, a, 20, 20, 20, 0, 0},
-			{-ms, b, 1, 1, 0, 0, 10*Second + ms},
-			{-Hour, b, 1, 1, 0, 0, 10 * Second},
-			{-Hour + 10*Second, b, 1, 1, 1, 19, 0},
-			{0, a, 20, 20, 20, 0, 0},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := mustNew(t, tc.spec)
-			var st Slots
-			for i, x := range tc.lines {
-				var d HoldDecision
-				st, d = l.Hold(st, epoch+x.at, x.holder, x.holding, x.want)
-				if d.Granted != x.granted || d.Remaining != x.remaining || d.RetryAfter != x.retry {
-					t.Errorf("line %d: %+v, want %+v", i, d, x)
-				}
-			}
-		})
-	}
-}
-
 // slotTwin keeps every holding ever made and counts those that have not run out.
 type slotTwin struct {
 	spec Spec
@@ -208,20 +164,4 @@ func checkSlots(t rapid.TB, l *Limit, st Slots, now Micros) {
 func cloneSlots(st Slots) Slots {
 	st.Held = slices.Clone(st.Held)
 	return st
-}
-
-// A limit on slots is not spent, and one on units has no slots.
-func TestConcurrencyGrantsNoUnits(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 5})
-	st, d := l.Acquire(State{}, epoch, Ask{Need: 1, Waiting: 1, Want: 1})
-	if d.Granted != 0 || d.RetryAfter != Never {
-		t.Errorf("%+v", d)
-	}
-	if p := l.Peek(st, epoch, 0); p != (Decision{}) || !l.Fresh(st, epoch) {
-		t.Errorf("%+v", p)
-	}
-	st, n := l.Return(l.Charge(State{}, epoch, 5), epoch, 0, 5)
-	if n != 0 || st.Level != 0 || l.PeriodFromID(epoch, 5) != 0 {
-		t.Errorf("%d, %+v", n, st)
-	}
 }

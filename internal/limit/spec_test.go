@@ -86,15 +86,6 @@ func TestNewFindsTheUnit(t *testing.T) {
 	}
 }
 
-func TestSpecFillsDefaultsIn(t *testing.T) {
-	if got, want := mustNew(t, Spec{Count: 10, Period: Second}).Spec(), (Spec{Count: 10, Period: Second, Burst: 10, LeaseTTL: 10 * Second}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got, want := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, Period: Second, LeaseTTL: Minute}).Spec(), (Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
 // A shape changes with what makes counters incomparable and with nothing else. It
 // names counters, and its fingerprint travels in leases, so that neither may change.
 func TestShape(t *testing.T) {
@@ -152,35 +143,11 @@ func TestShapeOfCalendars(t *testing.T) {
 	}
 }
 
-// The wire carries periods in milliseconds modulo 2^32.
-func TestPeriodID(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: FixedWindow, Count: 10, Period: Second})
-	const wrap = Micros(1<<32) * Millisecond
-	for _, c := range []struct{ period, now, want Micros }{
-		{epoch, epoch, epoch},
-		{epoch + 999, epoch + Second, epoch},
-		{epoch + Second, epoch, epoch + Second}, // the next window
-		{epoch, epoch + 24*Day, epoch},
-		{epoch, epoch + 25*Day, epoch + wrap},  // nearer, by then
-		{wrap * 40, wrap*40 - 1, wrap * 40},    // across the wrap
-		{wrap*40 - 1, wrap * 40, wrap*40 - ms}, // and back
-	} {
-		if got := l.PeriodFromID(c.now, l.PeriodID(c.period)); got != c.want {
-			t.Errorf("%d at %d: got %d, want %d", c.period, c.now, got, c.want)
-		}
+func TestSpecFillsDefaultsIn(t *testing.T) {
+	if got, want := mustNew(t, Spec{Count: 10, Period: Second}).Spec(), (Spec{Count: 10, Period: Second, Burst: 10, LeaseTTL: 10 * Second}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
-	bucket := mustNew(t, Spec{Count: 10, Period: Second})
-	if got := bucket.PeriodFromID(epoch, bucket.PeriodID(0)); got != 0 {
-		t.Errorf("a bucket has period %d", got)
-	}
-}
-
-// A window that began more than 25 days ago is still known by its id.
-func TestReturnToALongWindow(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: FixedWindow, Count: 10, Period: 100 * Day, Align: AlignFirstRequest})
-	st, d := l.Acquire(State{}, epoch, Ask{Need: 5, Waiting: 5, Want: 5})
-	now := epoch + 80*Day
-	if _, got := l.Return(st, now, l.PeriodFromID(now, l.PeriodID(d.Period)), 3); got != 3 {
-		t.Errorf("gave back %d of 3", got)
+	if got, want := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, Period: Second, LeaseTTL: Minute}).Spec(), (Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -12,33 +12,6 @@ import (
 
 const now = start + limit.Day
 
-// A statement that no region can make truthfully is rejected and names its field.
-func TestImpossibleStatements(t *testing.T) {
-	good := Statement{ID: 1, Until: now + Ahead, Used: []Span{{now - 2, now - 1}}, No: uint64(now), Part: 500}
-	if err := good.Check(now); err != nil {
-		t.Fatal(err)
-	}
-	for field, change := range map[string]func(*Statement){
-		"id":    func(s *Statement) { s.ID = 0 },
-		"until": func(s *Statement) { s.Until = now + 365*limit.Day },
-		"no":    func(s *Statement) { s.No = math.MaxUint64 },
-		"part":  func(s *Statement) { s.Part = 1001 },
-		"used":  func(s *Statement) { s.Used = make([]Span, maxSpans+1) },
-	} {
-		s := good
-		change(&s)
-		var impossible *StatementError
-		if _, _, err := (Shares{}).Heard("eu", s, now, 500); !errors.As(err, &impossible) || impossible.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-	for _, u := range []Span{{-1, 1}, {2, 1}, {1, math.MaxInt64}} {
-		if (Statement{ID: 1, Used: []Span{u}}).Check(now) == nil {
-			t.Errorf("%v is taken", u)
-		}
-	}
-}
-
 // Whatever a region states, nothing else changes than what is known of itself: what is withheld of others' for it is never
 // more than its configured share, and others can have all of theirs.
 func TestLiar(t *testing.T) {

@@ -65,24 +65,6 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	n.acquire(1999, w, holder.Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
-func TestRelayRejectsFromMemory(t *testing.T) {
-	n := newTier(t, perMinute, lease.Leased)
-	n.Holder.Phase, n.Holder.Least, n.Holder.Ends, n.Holder.Left = holder.PhaseDenied, 5, 2000, 4
-	g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Reject, 0)
-	if g.Status != lease.Denied || g.AskAfter != 100 || g.RetryAfter != n.Holder.Reset-1000 || g.Remaining != 4 {
-		t.Errorf("%+v", g)
-	}
-	n.acquire(1000, lease.Want{Need: 4, Waiting: 4, Want: 4}, holder.Wait, 0)
-	n.Holder.Reset = 1030
-	if g := n.acquire(1000, lease.Want{Need: 5, Waiting: 5, Want: 5}, holder.Reject, 0); g.AskAfter != 30 {
-		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
-	}
-	n = newTier(t, perMinute, lease.Leased)
-	n.Relay.Ask(&n.terms, 1000, nil, holder.TopUp)
-	n.acquire(1001, lease.Want{Want: 10}, holder.Reject, 0) // a top-up does not wait for another
-	n.acquire(1001, lease.Want{Need: 1, Waiting: 1, Want: 1}, holder.Wait, 0)
-}
-
 // The ask has the least need of the queue. Of the reply, each want first gets what waits.
 func TestRelayAsksForItsChildren(t *testing.T) {
 	for name, row := range map[string]struct {
