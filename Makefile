@@ -118,6 +118,7 @@ natively = TestTwoPoPs|TestStreams|TestBursts|TestBadInput|TestPanics|TestReleas
 # What this user or this machine cannot run, and why, before anything takes minutes.
 .PHONY: skipped
 skipped:
+	@unshare --net true 2>/dev/null || echo "to be skipped: tests in network namespaces, which this user may not make"
 	@[ -w /sys/fs/cgroup/memory ] || [ -w /sys/fs/cgroup/cgroup.subtree_control ] || echo "to be skipped: tests in a cgroup with a limit of memory, which this user may not make"
 	@command -v chromium >/dev/null || echo "to be skipped: tests in a browser: chromium is missing"
 

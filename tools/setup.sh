@@ -19,7 +19,7 @@ fi
 command -v python3 >/dev/null || die "Python is missing; install python3"
 
 # Envoy is a Python package; the race detector needs a C compiler. Tests start Redis
-# processes of their own. test/cluster needs ip.
+# processes of their own, some of them in network namespaces.
 packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)

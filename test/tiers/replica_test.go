@@ -1,5 +1,5 @@
 // Package tiers runs weir-regional and weir-global as real processes, without an Envoy, through what happens to
-// them: Redis restarts, clocks are wrong, replicas end.
+// them: Redis restarts and splits, clocks are wrong, networks swallow packets, replicas end.
 package tiers
 
 import (
@@ -30,9 +30,16 @@ type replica struct {
 // newReplica prepares a replica with these rules on free ports of this machine.
 func newReplica(t *testing.T, name, rules string, redis []string, flags ...string) *replica {
 	t.Helper()
+	return replicaOf(t, region.Config{Name: name, Rules: rules, Flags: flags}, redis)
+}
+
+// replicaOf prepares a replica that is to run by cfg.
+func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
+	t.Helper()
 	proc.AwaitDay()
-	flags = append(flags, "--redis", strings.Join(redis, ","))
-	return &replica{region.New(t, region.Config{Dir: proc.LogDir(t), Name: name, Rules: rules, Flags: flags}), t}
+	cfg.Dir = proc.LogDir(t)
+	cfg.Flags = append([]string{"--redis", strings.Join(redis, ",")}, cfg.Flags...)
+	return &replica{region.New(t, cfg), t}
 }
 
 // holder asks a replica for units, one call after the other.

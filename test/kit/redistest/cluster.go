@@ -55,7 +55,7 @@ func (c *Cluster) meet() {
 	c.t.Helper()
 	for i, n := range c.Nodes {
 		for _, other := range c.Nodes[i+1:] {
-			n.Do("CLUSTER", "MEET", "127.0.0.1", other.Port, other.Bus)
+			n.Do("CLUSTER", "MEET", other.Host, other.Port, other.Bus)
 		}
 	}
 }

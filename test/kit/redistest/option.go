@@ -9,7 +9,9 @@ package redistest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -25,6 +27,19 @@ type settings struct {
 	args   []string
 	each   []func(*Server) []string // arguments that depend on a server's port or directory
 	client []func(*redis.Options)
+	places []Place // of the servers, in turn; empty: loopback
+}
+
+// Place is a network in which servers run. Dial connects to them from the test.
+type Place struct {
+	Host   string
+	Within []string // before the command line of a server
+	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// On has the nodes of a cluster run at these places, in turn.
+func On(places ...Place) Option {
+	return func(s *settings) { s.places = places }
 }
 
 // Option changes how servers are started.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ const startTimeout = 30 * time.Second
 // Server is one redis-server. Its methods fail the test where they cannot do what
 // they promise; they may be called from one goroutine at a time, Try from any.
 type Server struct {
-	Addr string // 127.0.0.1:Port
+	Addr string // Host:Port
+	Host string
 	Port int
 	Bus  int // the port on which nodes of a cluster speak; 0: none
 
@@ -55,11 +57,15 @@ func StartNode(t proc.T) *Server {
 
 func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), Port: proc.FreePort(t)}
-	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
+	at := Place{Host: "127.0.0.1"}
+	if len(set.places) > 0 {
+		at, set.places = set.places[0], set.places[1:]
+	}
+	s := &Server{t: t, dir: t.TempDir(), Host: at.Host, Port: proc.FreePort(t)}
+	s.Addr = net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
 	s.Process = proc.New(t, s.dir, fmt.Sprintf("%s-%d", kind, s.Port))
-	s.Argv = append(slices.Clone(set.before), serverProgram(t),
-		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--daemonize", "no",
+	s.Argv = append(slices.Concat(at.Within, set.before), serverProgram(t),
+		"--port", strconv.Itoa(s.Port), "--bind", s.Host, "--daemonize", "no",
 		"--dir", s.dir, "--dbfilename", s.Name+".rdb", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
 	)
@@ -74,7 +80,7 @@ func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	}
 	s.Argv = append(s.Argv, set.args...)
 	// The harness leaves no trace in a server's statistics but its own commands.
-	o := &redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 4,
+	o := &redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 4, Dialer: at.Dial,
 		DialTimeout: time.Second, ReadTimeout: 5 * time.Second, ContextTimeoutEnabled: true}
 	for _, change := range set.client {
 		change(o)

@@ -4,6 +4,7 @@ package region
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ type Config struct {
 	Addr, Admin string
 	// Command, if not nil, changes the command line: to run it elsewhere, for example.
 	Command func(argv []string) []string
+	// Dial, if not nil, connects to it.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Region is one weir-regional, or the program of its Config.
@@ -55,7 +58,7 @@ func New(t proc.T, cfg Config) *Region {
 			*addr = proc.FreeAddr(t)
 		}
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{DialContext: cfg.Dial, MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.HTTP = &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	r.rules = proc.WriteFile(t, filepath.Join(cfg.Dir, cfg.Name+".rules.yaml"), cfg.Rules)
