@@ -109,12 +109,9 @@ test: setup skipped build vet tally ## Run the tests, with a real Envoy, Redis C
 	$(call tests) -p 3 $(pure) $(call besides,./test/...,$(alone) $(apart)) || failed=1; \
 	GORACE=atexit_sleep_ms=50 $(call tests,-race) -p 3 $(call besides,./...,./test/... $(pure)) || failed=1; \
 	$(call tests) -p 1 $(alone) || failed=1; \
-	[ -z "$(native)" ] || WEIR_FILTER=native $(call tests) -run '$(natively)' ./test/e2e || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \
 	$(more) \
 	exit $$failed; } | .tools/tally
-# The tests of test/e2e that make test runs with the native module, too: the last ones need make test-long.
-natively = TestTwoPoPs|TestStreams|TestBursts|TestBadInput|TestPanics|TestReleasedFilter|TestEnvoyLives|TestUpdates|TestHotRestart|TestSoak
 # What this user or this machine cannot run, and why, before anything takes minutes.
 .PHONY: skipped
 skipped:

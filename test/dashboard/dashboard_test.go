@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/browser"
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -70,8 +71,13 @@ func (s *system) call(method, path, body string, header ...string) {
 
 func (s *system) startPoP() {
 	if s.pop == "" {
-		s.pop = stack.Start(s.T, stack.Config{PoPs: 1, RegionAddr: s.region.Addr}).PoPs[0].Addr
+		s.pop = popOf(s.T, s.region.Addr)
 	}
+}
+
+// popOf starts a PoP of a region. The native module is there at once.
+func popOf(t *testing.T, region string) (addr string) {
+	return stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region, Bootstrap: (*envoy.Bootstrap).SetNative}).PoPs[0].Addr
 }
 
 // get is what the PoP answers to a request of a user; 0: it does not.

@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/browser"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
-	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const sharedRules = `rules:
@@ -32,7 +31,7 @@ func TestAggregator(t *testing.T) {
 		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--aggregator", global.Addr}})
 		r.Start()
 		last = r
-		s.pop = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr}).PoPs[0].Addr
+		s.pop = popOf(t, r.Addr)
 		s.traffic("/shared", "ann")
 	}
 	s.Browser = browser.Start(t, "http://"+global.Admin)

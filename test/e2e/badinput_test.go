@@ -28,7 +28,7 @@ import (
 // rawJSON is JSON that is embedded as it is.
 type rawJSON = json.RawMessage
 
-// A PoP gets bad answers of its region, bad rules, and a bad configuration: none of them decides a request, or
+// A PoP of each module gets bad answers of its region, bad rules, and a bad configuration: none of them decides a request, or
 // replaces good ones.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
@@ -46,15 +46,17 @@ func TestBadInput(t *testing.T) {
 			_, _ = w.Write(answer.Body.Bytes())
 		})
 	})
-	var boot *envoy.Bootstrap
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addr, Plugin: map[string]any{"rules_every_ms": 200}, Bootstrap: func(b *envoy.Bootstrap) {
-		boot = b
+	var boots []*envoy.Bootstrap
+	s := stack.Start(t, stack.Config{RegionAddr: addr, Plugin: map[string]any{"rules_every_ms": 200}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+		boots = append(boots, b)
 		b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
-	}})
+	})})
 	awaitRules(t, s)
 	t.Run("answers that are cut short", func(t *testing.T) { answersCutShort(t, s, &spoil) })
-	t.Run("bad rules", func(t *testing.T) { offersBadRules(t, s.PoPs[0], &spoil) })
-	t.Run("a bad configuration", func(t *testing.T) { badConfiguration(t, s.PoPs[0], boot) })
+	t.Run("bad rules", func(t *testing.T) { offersBadRules(t, s, &spoil) })
+	t.Run("a bad configuration", func(t *testing.T) {
+		proc.Together(len(boots), func(i int) { badConfiguration(t, s.PoPs[i], boots[i]) })
+	})
 }
 
 // spoiler changes what a region answers to a procedure.
@@ -79,12 +81,16 @@ func answersCutShort(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler
 		}
 	})
 	spoil.Store(&third)
-	tally := try(t, drive.Load{Addrs: s.Addrs(), Conns: 32, PerSecond: 1000, Until: time.Now().Add(2 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", "u")})
-	if tally.Other(200, 503) > 0 || tally.Status[503] == 0 {
-		t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, s.PoPs[0].Exited())
+	for _, p := range s.PoPs {
+		tally := try(t, drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 1000, Until: time.Now().Add(2 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", p.Name)})
+		if tally.Other(200, 503) > 0 || tally.Status[503] == 0 {
+			t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, p.Exited())
+		}
 	}
 	spoil.Store(nil)
-	decides(t, s.PoPs[0], "after answers that were cut short")
+	for _, p := range s.PoPs {
+		decides(t, p, "after answers that were cut short")
+	}
 }
 
 // decides waits until a request is decided by the rule of the region: in time, on a busy machine.
@@ -106,7 +112,7 @@ func wrong(t *testing.T, p *stack.PoP, want int64) {
 
 // Rules that a region hands out by mistake do not replace those in force, and the
 // PoP says what is wrong with them.
-func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) {
+func offersBadRules(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler]) {
 	for _, c := range []struct{ rules, want string }{
 		{`{"rules": [{"name": "fail-deny", "limt": "1/1d"}]}`, "limt"},
 		{`{"rules": [`, "rules of the region"},
@@ -125,11 +131,15 @@ func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) 
 			answer.Body = bytes.NewBuffer(b)
 		})
 		spoil.Store(&bad)
-		logs(t, p.LogPath(), c.want)
-		wrong(t, p, 1)
-		decides(t, p, "while the region offers others")
+		for _, p := range s.PoPs {
+			logs(t, p.LogPath(), c.want)
+			wrong(t, p, 1)
+			decides(t, p, "while the region offers others")
+		}
 		spoil.Store(nil)
-		wrong(t, p, 0)
+		for _, p := range s.PoPs {
+			wrong(t, p, 0)
+		}
 	}
 }
 

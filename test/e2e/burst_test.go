@@ -42,7 +42,7 @@ var burstPaths = []string{"/window", "/sliding", "/log", "/bucket", "/slots", "/
 
 // A thousand requests that wait are decided at once: by the answer of their region, by its silence, or
 // because Envoy rejects the next call. Whatever decides them, no VM of the filter is replaced, each request
-// gets its answer, and no request of another client fails.
+// gets its answer, and no request of another client fails, with either module.
 func TestBurstsOfWaitingRequests(t *testing.T) {
 	t.Parallel()
 	for _, workers := range orLong([]int{2}, []int{1, 2}) {
@@ -50,14 +50,16 @@ func TestBurstsOfWaitingRequests(t *testing.T) {
 			s, bystanders := startBurst(t, workers)
 			for end, first := time.Now().Add(orLong(0, time.Minute)), true; first || time.Now().Before(end) && !t.Failed(); first = false {
 				for _, f := range burstFaults {
-					burstOfEachRule(t, s.PoPs[0], f)
+					for _, p := range s.PoPs {
+						burstOfEachRule(t, p, f)
+					}
 				}
 			}
-			checkBurst(t, s.PoPs[0], bystanders())
-			for size, want := range map[int]int{15 << 10: 200, 17 << 10: 431} {
-				if r := s.PoPs[0].Get("/other", "cookie", strings.Repeat("c", size)); r.Status != want {
-					t.Errorf("a cookie of %d bytes: status %d, want %d", size, r.Status, want)
-				}
+			if others := bystanders(); others.Sent() == 0 || others.OK() != others.Sent() {
+				t.Errorf("another client sent %d requests, of which %d were served: %v, %v", others.Sent(), others.OK(), others.Status, others.FirstError)
+			}
+			for _, p := range s.PoPs {
+				checkBurst(t, p)
 			}
 		})
 	}
@@ -79,28 +81,30 @@ type burstFault struct {
 // maxCalls is the setting of Envoy's circuit breaker for calls to the region.
 const maxCalls = "circuit_breakers.weir_region.default.max_requests"
 
-// startBurst starts a PoP, and another client of it. The function that it returns ends that
+// startBurst starts a PoP of each module, and another client of both. The function that it returns ends that
 // client, and returns what it got.
 func startBurst(t *testing.T, workers int) (*stack.Stack, func() *drive.Result) {
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: workers, Rules: burstRules, Links: true, Bootstrap: func(b *envoy.Bootstrap) {
+	s := stack.Start(t, stack.Config{Workers: workers, Rules: burstRules, Links: true, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.AllowRuntime()
 		for _, path := range []string{"/other", "/sliding"} { // on_failure: allow is too much for an upstream
 			b.AddRoute(map[string]any{"match": map[string]any{"path": path}, "direct_response": map[string]any{"status": 200}})
 		}
-	}})
+	})})
 	awaitRules(t, s)
 	return s, background(t, s, "/other", 200)
 }
 
-func checkBurst(t *testing.T, p *stack.PoP, bystanders *drive.Result) {
+func checkBurst(t *testing.T, p *stack.PoP) {
 	t.Helper()
 	for name, n := range p.Stats("wasm.*vm_reload|wasmcustom.weir.panics|wasmcustom.weir.vm_replaced") {
 		if n > 0 {
 			t.Errorf("%s is %d", name, n)
 		}
 	}
-	if bystanders.Sent() == 0 || bystanders.OK() != bystanders.Sent() {
-		t.Errorf("another client sent %d requests, of which %d were served: %v, %v", bystanders.Sent(), bystanders.OK(), bystanders.Status, bystanders.FirstError)
+	for size, want := range map[int]int{15 << 10: 200, 17 << 10: 431} {
+		if r := p.Get("/other", "cookie", strings.Repeat("c", size)); r.Status != want {
+			t.Errorf("a cookie of %d bytes: status %d, want %d", size, r.Status, want)
+		}
 	}
 }
 

@@ -3,8 +3,11 @@ package e2e
 import (
 	"compress/gzip"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +35,7 @@ func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("message"))
 		w.(http.Flusher).Flush()
 	case "metadata":
-		h.Set("x-meta", used)
+		h.Set("x-used", used)
 	case "json":
 		_, _ = w.Write([]byte(usage))
 	case "uncounted":
@@ -55,22 +58,10 @@ func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestActualCost: a request costs what its response states, in each place that the module sees, and otherwise what it has
-// reserved.
+// reserved. The same world shows what rules read of metadata.
 func TestActualCost(t *testing.T) {
-	for _, native := range []bool{false, true} {
-		if native || !envoy.Native() {
-			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
-				t.Parallel()
-				settlesCosts(t, native)
-			})
-		}
-	}
-}
-
-func settlesCosts(t *testing.T, native bool) {
-	type m = map[string]any
 	actual := map[string]string{
-		"header": "header: x-tokens", "trailer": "trailer: x-tokens", "metadata": "metadata: { namespace: ai, key: tokens }",
+		"header": "header: x-tokens", "trailer": "trailer: x-tokens", "metadata": "metadata: { namespace: ai, key: used }",
 		"json": "body: usage.total_tokens", "events": "body: usage.total_tokens", "gzip": "body: usage.total_tokens",
 	}
 	rules := "rules:\n"
@@ -81,81 +72,81 @@ func settlesCosts(t *testing.T, native bool) {
 	rules += "  - { name: uncounted, match: { path: /uncounted }, key: [], limit: 1000/1d, scope: pop, count: { grpc_status: [16] }, " +
 		"cost: { estimate: 1, actual: { body: usage.total_tokens }, max: 400 } }\n"
 	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
-		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: tokens } }, max: 200 } }\n"
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules, Upstream: model{}, Bootstrap: func(b *envoy.Bootstrap) {
-		if native {
-			b.SetNative()
-		}
+		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 } }\n"
+	var logs []string // by PoP
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: model{}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetHTTP2("upstream")
-		b.AddFilter(m{"name": "meta", "typed_config": m{
-			"@type":          "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config",
-			"response_rules": []any{m{"header": "x-meta", "on_header_present": m{"metadata_namespace": "ai", "key": "tokens", "type": "NUMBER"}}},
-		}})
-	}})
+		setMetadata(b)
+		logs = append(logs, filepath.Join(t.TempDir(), "access.log"))
+		b.SetAccessLog(logs[len(logs)-1])
+	})})
 	awaitRules(t, s)
-	for where := range actual {
-		sees := native && where != "gzip" || where == "header" || where == "metadata"
-		left := 1000
-		for i, used := range []string{"10", "50", "300", "9999", "-3", "0"} {
-			expect(t, s.PoPs[i%2].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", used), 200, nil)
-			left -= map[string]int{"10": 10, "50": 50, "300": 300, "9999": 400, "-3": 50}[used]
-		}
-		// One more takes its estimate, and states what is left then, or, with a header, what is left when it is settled.
-		want := fmt.Sprint(";r=", left-50, ";")
-		if where == "header" {
-			want = fmt.Sprint(";r=", left, ";")
-		}
-		if !sees {
-			continue
-		}
-		proc.Eventually(t, 10*time.Second, where+" leaves "+want, func() bool {
-			r := s.PoPs[0].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", "0")
-			return strings.Contains(r.Header.Get("RateLimit"), want)
-		})
+	for i, p := range s.PoPs {
+		t.Run("cost at "+p.Name, func(t *testing.T) { settlesCosts(t, p, slices.Collect(maps.Keys(actual)), isNative(i)) })
+		t.Run("metadata at "+p.Name, func(t *testing.T) { readsMetadata(t, p, logs[i], isNative(i)) })
 	}
-	for where := range actual {
-		if native && where != "gzip" || where == "header" || where == "metadata" {
-			continue
-		}
-		r := s.PoPs[0].Get("/"+where, "x-user", "ann", "x-where", where, "x-used", "0")
-		if got := r.Header.Get("RateLimit"); !strings.Contains(got, ";r=650;") {
-			t.Errorf("%s: %s, want the estimates of seven requests to be charged", where, got)
-		}
-	}
-	for used, want := range map[string]string{"10 20": map[bool]string{false: "990", true: "980"}[native], "20 10": "980"} { // WASM sees the first header
-		r := s.PoPs[0].Get("/header", "x-user", used, "x-where", "header", "x-used", used)
-		if got := r.Header.Get("RateLimit"); !strings.Contains(got, ";r="+want+";") {
-			t.Errorf("two headers, %s: %s", used, got)
-		}
-	}
-	keepsNoBodies(t, s)
+	proc.Together(len(s.PoPs), func(i int) { keepsNoBodies(t, s.PoPs[i]) })
 	usesBudget(t, s)
 }
 
+// settlesCosts has a user of its own in each place where a response may state its cost.
+func settlesCosts(t *testing.T, p *stack.PoP, places []string, native bool) {
+	left := func(where, user, used string) string {
+		t.Helper()
+		r := p.Get("/"+where, "x-user", user, "x-where", where, "x-used", used)
+		expect(t, r, 200, nil)
+		return r.Header.Get("RateLimit")
+	}
+	for _, where := range places {
+		const all, estimate, most = 1000, 50, 400
+		want := all
+		for used, cost := range map[string]int{"10": 10, "50": 50, "300": 300, "9999": most, "-3": estimate, "0": 0} {
+			left(where, p.Name, used)
+			want -= cost
+		}
+		switch sees := native && where != "gzip" || where == "header" || where == "metadata"; {
+		case !sees:
+			want = all - 7*estimate
+		case where != "header": // it states what is left before it is settled
+			want -= estimate
+		}
+		proc.Eventually(t, 10*time.Second, fmt.Sprint(where, " leaves ", want), func() bool {
+			r := p.Get("/"+where, "x-user", p.Name, "x-where", where, "x-used", "0")
+			return strings.Contains(r.Header.Get("RateLimit"), fmt.Sprint(";r=", want, ";"))
+		})
+	}
+	for used, want := range map[string]string{"10 20": map[bool]string{false: "990", true: "980"}[native], "20 10": "980"} { // WASM sees the first header
+		if got := left("header", p.Name+used, used); !strings.Contains(got, ";r="+want+";") {
+			t.Errorf("two headers, %s: %s", used, got)
+		}
+	}
+}
+
 // keepsNoBodies has responses settled by their trailers whose bodies were read for their cost.
-func keepsNoBodies(t *testing.T, s *stack.Stack) {
+func keepsNoBodies(t *testing.T, p *stack.PoP) {
 	get := func() {
-		expect(t, s.PoPs[0].Get("/uncounted", "x-where", "uncounted"), 200, nil)
+		expect(t, p.Get("/uncounted", "x-where", "uncounted"), 200, nil)
 	}
 	get()
-	before := s.PoPs[0].Memory()
-	for range 2000 {
+	before := p.Memory()
+	for range 1000 {
 		get()
 	}
-	if grown := s.PoPs[0].Memory() - before; grown > 60<<20 {
-		t.Errorf("the PoP has grown by %d MB after bodies of 120 MB", grown>>20)
+	if grown := p.Memory() - before; grown > 30<<20 {
+		t.Errorf("%s has grown by %d MB after bodies of 60 MB", p.Name, grown>>20)
 	}
 }
 
 // usesBudget has 200 streams at a time at both PoPs, of up to a second, which declare twice what they use. They use the budget up, and
-// never more.
+// never more, until none of them is admitted for two seconds: more than what they return takes.
 func usesBudget(t *testing.T, s *stack.Stack) {
-	var used, rejected atomic.Int64
+	var used, rejected, last atomic.Int64 // last: when a stream was admitted, in ms
+	last.Store(time.Now().UnixMilli())
 	var all sync.WaitGroup
 	for client := range 200 {
 		all.Go(func() {
 			dice := rand.New(rand.NewPCG(uint64(client), 1))
-			for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+			for time.Now().UnixMilli()-last.Load() < 2000 {
 				units := 1 + dice.Int64N(100)
 				r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", "ann", "x-where", "metadata",
 					"x-used", fmt.Sprint(units), "x-max", fmt.Sprint(2*units), "x-lasts", fmt.Sprint(dice.IntN(1000), "ms"))
@@ -164,6 +155,7 @@ func usesBudget(t *testing.T, s *stack.Stack) {
 					t.Error(err)
 				case r.Status == 200:
 					used.Add(units)
+					last.Store(time.Now().UnixMilli())
 				default:
 					rejected.Add(1)
 					time.Sleep(200 * time.Millisecond)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,72 +57,85 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // A rule with count counts the responses of the upstream that have its statuses, each once, and nothing else: five 401 lock a
-// key out, in all PoPs of the region at once.
+// key out, in all PoPs of the region at once. Both modules do that.
 func TestCountByResponse(t *testing.T) {
 	t.Parallel()
-	for _, native := range []bool{false, true} {
-		if native || !envoy.Native() {
-			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
-				t.Parallel()
-				counts(t, native)
-			})
-		}
-	}
-}
-
-func counts(t *testing.T, native bool) {
 	type m = map[string]any
 	upstream := new(answers)
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: func(b *envoy.Bootstrap) {
-		if native {
-			b.SetNative()
-		}
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetHTTP2("upstream")
 		b.AddRoute(m{"match": m{"path": "/exact/direct"}, "direct_response": m{"status": 401}})
 		b.AddRoute(m{"match": m{"path": "/exact/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
 		b.AddRoute(m{"match": m{"path": "/exact/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
-	}})
+	})})
 	awaitRules(t, s)
 	get := func(pop int, path, user, answer string) stack.Response {
 		return s.PoPs[pop].Get(path, "x-user", user, "x-answer", answer)
 	}
-	t.Run("exact", func(t *testing.T) {
-		for i := range 20 {
-			expect(t, get(i%2, "/exact", "ann", "200"), 200, nil)
-		}
-		expect(t, get(0, "/exact", "eve", "200"), 200, map[string]string{"RateLimit": `^"exact";r=5;`})
-		expect(t, get(0, "/exact", "eve", "401"), 401, map[string]string{"RateLimit": `^"exact";r=4;`})
-		for i := range 6 { // Envoy answers
-			expect(t, get(i%2, "/exact/direct", "ann", ""), 401, nil)
-			expect(t, get(i%2, "/exact/late", "ann", "hold"), 504, nil)
-		}
-		if r, err := stack.Do(s.PoPs[0].Addr, http.MethodHead, "/exact", "", "x-user", "ann", "x-answer", "401"); err != nil || r.Status != 401 {
-			t.Errorf("HEAD: %v, status %d", err, r.Status)
-		}
-		expect(t, get(1, "/exact/retried", "ann", "third 401"), 401, nil)
-		expect(t, get(0, "/exact/retried", "ann", "third 200"), 200, nil)
-		expect(t, get(1, "/exact", "ann", "early 401"), 401, nil)
-		expect(t, get(0, "/exact", "ann", "early 200"), 200, nil)
-		expect(t, get(1, "/exact", "ann", "502"), 502, nil)
-		expect(t, get(0, "/exact", "ann", "403"), 403, nil)
-		proc.Eventually(t, 10*time.Second, "what has not counted is back", func() bool { return get(1, "/exact", "ann", "401").Status == 401 })
-		for i := range 4 {
-			expect(t, get(i%2, "/exact", "ann", "200"), 429, map[string]string{"RateLimit": `^"exact";r=0;`})
-		}
-		if n := upstream.attempts.Load(); n != 6 {
-			t.Errorf("%d attempts of two requests that Envoy tried three times each", n)
-		}
-	})
-	t.Run("pop", func(t *testing.T) {
-		for range 20 {
-			expect(t, get(0, "/pop", "ann", "200"), 200, map[string]string{"RateLimit": `^"pop";r=5;`})
-		}
-		for range 5 {
-			expect(t, get(0, "/pop", "ann", "401"), 401, nil)
-		}
-		expect(t, get(0, "/pop", "ann", "200"), 429, nil)
-		expect(t, get(1, "/pop", "ann", "200"), 200, nil)
-	})
+	for one, p := range s.PoPs {
+		other := 1 - one
+		ann, bob, eve := fmt.Sprint("ann-", one), fmt.Sprint("bob-", one), fmt.Sprint("eve-", one)
+		t.Run("exact at "+p.Name, func(t *testing.T) {
+			for i := range 20 {
+				expect(t, get(i%2, "/exact", ann, "200"), 200, nil)
+			}
+			expect(t, get(one, "/exact", eve, "200"), 200, map[string]string{"RateLimit": `^"exact";r=5;`})
+			expect(t, get(one, "/exact", eve, "401"), 401, map[string]string{"RateLimit": `^"exact";r=4;`})
+			for range 6 { // Envoy answers
+				expect(t, get(one, "/exact/direct", ann, ""), 401, nil)
+				expect(t, get(one, "/exact/late", ann, "hold"), 504, nil)
+			}
+			if r, err := stack.Do(p.Addr, http.MethodHead, "/exact", "", "x-user", ann, "x-answer", "401"); err != nil || r.Status != 401 {
+				t.Errorf("HEAD: %v, status %d", err, r.Status)
+			}
+			upstream.attempts.Store(0)
+			expect(t, get(one, "/exact/retried", ann, "third 401"), 401, nil)
+			expect(t, get(one, "/exact/retried", ann, "third 200"), 200, nil)
+			expect(t, get(one, "/exact", ann, "early 401"), 401, nil)
+			expect(t, get(one, "/exact", ann, "early 200"), 200, nil)
+			expect(t, get(other, "/exact", ann, "502"), 502, nil)
+			expect(t, get(one, "/exact", ann, "403"), 403, nil)
+			proc.Eventually(t, 10*time.Second, "what has not counted is back", func() bool { return get(other, "/exact", ann, "401").Status == 401 })
+			for i := range 4 {
+				expect(t, get(i%2, "/exact", ann, "200"), 429, map[string]string{"RateLimit": `^"exact";r=0;`})
+			}
+			if n := upstream.attempts.Load(); n != 6 {
+				t.Errorf("%d attempts of two requests that Envoy tried three times each", n)
+			}
+		})
+		t.Run("scope pop at "+p.Name, func(t *testing.T) {
+			for range 20 {
+				expect(t, get(one, "/pop", ann, "200"), 200, map[string]string{"RateLimit": `^"pop";r=5;`})
+			}
+			for range 5 {
+				expect(t, get(one, "/pop", ann, "401"), 401, nil)
+				expect(t, get(one, "/alone", ann, "401"), 401, nil)
+			}
+			expect(t, get(one, "/alone", ann, "200"), 429, map[string]string{"Retry-After": "^1$"})
+			expect(t, get(one, "/pop", ann, "200"), 429, nil)
+			expect(t, get(other, "/pop", ann, "200"), 200, nil)
+			expect(t, get(other, "/alone", ann, "200"), 200, nil)
+		})
+		t.Run("gRPC at "+p.Name, func(t *testing.T) {
+			for range 5 {
+				expect(t, get(one, "/grpc", ann, "trailer 0"), 200, nil)
+				expect(t, get(one, "/grpc", ann, "header 7"), 200, nil)
+				expect(t, get(one, "/grpc", ann, "401"), 401, nil)
+				expect(t, get(one, "/grpc", eve, "header 16"), 200, nil)
+				expect(t, get(one, "/grpc", bob, "trailer 16"), 200, nil)
+			}
+			expect(t, get(one, "/grpc", ann, "trailer 0"), 200, map[string]string{"Grpc-Status": `^$`})
+			status := func(user string) string {
+				return p.Get("/grpc", "x-user", user, "x-answer", "header 0", "content-type", "application/grpc").Header.Get("grpc-status")
+			}
+			if got := status(eve); got != "8" {
+				t.Errorf("after five failures in headers: grpc-status %s", got)
+			}
+			if got, want := status(bob), map[bool]string{false: "0", true: "8"}[isNative(one)]; got != want {
+				t.Errorf("after five failures in trailers: grpc-status %s, want %s", got, want)
+			}
+		})
+	}
 	t.Run("leased", func(t *testing.T) {
 		for i := range 100 {
 			expect(t, get(i%2, "/leased", "ann", "200"), 200, nil)
@@ -159,29 +173,5 @@ func counts(t *testing.T, native bool) {
 		proc.Eventually(t, 1500*time.Millisecond, "the reset ends the block", func() bool {
 			return get(0, "/locked", "ann", "200").Status == 200 && get(1, "/locked", "ann", "200").Status == 200
 		})
-		for range 5 {
-			expect(t, get(0, "/alone", "ann", "401"), 401, nil)
-		}
-		expect(t, get(0, "/alone", "ann", "200"), 429, map[string]string{"Retry-After": "^1$"})
-		expect(t, get(1, "/alone", "ann", "200"), 200, nil)
-	})
-	t.Run("gRPC", func(t *testing.T) {
-		for range 5 {
-			expect(t, get(0, "/grpc", "ann", "trailer 0"), 200, nil)
-			expect(t, get(1, "/grpc", "ann", "header 7"), 200, nil)
-			expect(t, get(0, "/grpc", "ann", "401"), 401, nil)
-			expect(t, get(0, "/grpc", "eve", "header 16"), 200, nil)
-			expect(t, get(1, "/grpc", "bob", "trailer 16"), 200, nil)
-		}
-		expect(t, get(0, "/grpc", "ann", "trailer 0"), 200, map[string]string{"Grpc-Status": `^$`})
-		status := func(user string) string {
-			return s.PoPs[0].Get("/grpc", "x-user", user, "x-answer", "header 0", "content-type", "application/grpc").Header.Get("grpc-status")
-		}
-		if got := status("eve"); got != "8" {
-			t.Errorf("after five failures in headers: grpc-status %s", got)
-		}
-		if got, want := status("bob"), map[bool]string{false: "0", true: "8"}[native]; got != want {
-			t.Errorf("after five failures in trailers: grpc-status %s, want %s", got, want)
-		}
 	})
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -56,6 +57,22 @@ func orLong[T any](small, full T) T {
 	}
 	return full
 }
+
+// bothModules has the first PoP of a stack run the WASM module and the second one the native module, as far as WEIR_FILTER
+// does not have both run it: one world shows both, and that they share limits.
+func bothModules(edit func(b *envoy.Bootstrap, native bool)) func(*envoy.Bootstrap) {
+	pops := 0
+	return func(b *envoy.Bootstrap) {
+		native := isNative(pops)
+		if pops++; native {
+			b.SetNative()
+		}
+		edit(b, native)
+	}
+}
+
+// isNative reports whether a PoP of such a stack runs the native module.
+func isNative(pop int) bool { return pop == 1 || envoy.Native() }
 
 // offer runs a load and fails the test if a request got no answer, or one that is
 // neither 200 nor 429.

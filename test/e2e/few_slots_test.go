@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,16 +21,18 @@ const fewSlotsRules = `
 
 // A slot that is free anywhere in a PoP is to be had by all of its workers: requests
 // that follow each other, over connections of their own, are never rejected by a limit
-// of 1 or 2, however many workers there are. And never are more open than the limit.
-func freeInTheWholePoP(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
-	var paths sync.WaitGroup
-	for _, path := range []string{"/one", "/two", "/local"} {
-		paths.Go(func() { inTurn(t, s.PoPs[0].Addr, path, 60) })
-	}
-	paths.Wait()
-	paths.Go(func() { overlap(t, s, "/two", two, 2) })
-	paths.Go(func() { overlap(t, s, "/one", one, 1) })
-	paths.Wait()
+// of 1 or 2, however many workers there are.
+func freeInTheWholePoP(t *testing.T, p *stack.PoP) {
+	paths := []string{"/one", "/two", "/local"}
+	proc.Together(len(paths), func(i int) {
+		proc.Eventually(t, 5*time.Second, "the other PoP has given "+paths[i]+" back", func() bool { return statusOf(t, p.Addr, paths[i]) == http.StatusOK })
+		inTurn(t, p.Addr, paths[i], 60)
+	})
+}
+
+// Never are more open than the limit.
+func slotsAreNotExceeded(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
+	proc.Together(2, func(i int) { overlap(t, s, []string{"/one", "/two"}[i], []*stack.InFlight{one, two}[i], i+1) })
 }
 
 // inTurn sends requests one after the other, each over a connection of its own, and

@@ -23,50 +23,53 @@ const headerRules = `
 // Headers show a client what is left, and when it was rejected, by which rule and when
 // to come back.
 func clientHeaders(t *testing.T, s *stack.Stack) {
-	p := s.PoPs[0]
-	r := p.Get("/told", "x-user", "ann")
-	expect(t, r, 200, map[string]string{
-		"RateLimit-Policy":      `^"told";q=2;w=86400$`,
-		"RateLimit":             `^"told";r=1;t=\d+$`,
-		"X-RateLimit-Limit":     `^2`,
-		"X-RateLimit-Remaining": `^1$`,
-		"X-RateLimit-Reset":     `^\d+$`,
-		"Retry-After":           `^$`,
-	})
-	p.Get("/told", "x-user", "ann")
+	for i, p := range s.PoPs {
+		user := "of-" + p.Name
+		expect(t, p.Get("/told", "x-user", user), 200, map[string]string{
+			"RateLimit-Policy":      `^"told";q=2;w=86400$`,
+			"RateLimit":             `^"told";r=1;t=\d+$`,
+			"X-RateLimit-Limit":     `^2`,
+			"X-RateLimit-Remaining": `^1$`,
+			"X-RateLimit-Reset":     `^\d+$`,
+			"Retry-After":           `^$`,
+		})
+		p.Get("/told", "x-user", user)
 
-	r = s.PoPs[1].Get("/told", "x-user", "ann")
-	expect(t, r, 429, map[string]string{
-		"RateLimit":    `^"told";r=0;t=\d+$`,
-		"Retry-After":  `^[1-9]\d*$`,
-		"Content-Type": `^application/problem\+json$`,
-	})
-	day := time.Until(proc.AwaitWindow(24*time.Hour, 0)).Seconds()
-	if after, _ := strconv.ParseFloat(r.Header.Get("Retry-After"), 64); math.Abs(after-day) > 60 {
-		t.Errorf("Retry-After is %v s, and the day ends in %v s", after, day)
-	}
-	var problem struct {
-		Type     string
-		Status   int
-		Violated []string `json:"violated-policies"`
-	}
-	if err := json.Unmarshal([]byte(r.Body), &problem); err != nil {
-		t.Fatalf("body of the rejection: %v: %s", err, r.Body)
-	}
-	if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
-		len(problem.Violated) != 1 || problem.Violated[0] != "told" {
-		t.Errorf("problem: %+v", problem)
-	}
+		r := s.PoPs[1-i].Get("/told", "x-user", user)
+		expect(t, r, 429, map[string]string{
+			"RateLimit":    `^"told";r=0;t=\d+$`,
+			"Retry-After":  `^[1-9]\d*$`,
+			"Content-Type": `^application/problem\+json$`,
+		})
+		day := time.Until(proc.AwaitWindow(24*time.Hour, 0)).Seconds()
+		if after, _ := strconv.ParseFloat(r.Header.Get("Retry-After"), 64); math.Abs(after-day) > 60 {
+			t.Errorf("Retry-After is %v s, and the day ends in %v s", after, day)
+		}
+		var problem struct {
+			Type     string
+			Status   int
+			Violated []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal([]byte(r.Body), &problem); err != nil {
+			t.Fatalf("body of the rejection: %v: %s", err, r.Body)
+		}
+		if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
+			len(problem.Violated) != 1 || problem.Violated[0] != "told" {
+			t.Errorf("problem: %+v", problem)
+		}
 
-	// gRPC: status 200 of HTTP, RESOURCE_EXHAUSTED of gRPC (8).
-	r = p.Get("/told", "x-user", "ann", "Content-Type", "application/grpc")
-	expect(t, r, 200, map[string]string{"Grpc-Status": `^8$`})
+		// gRPC: status 200 of HTTP, RESOURCE_EXHAUSTED of gRPC (8).
+		r = p.Get("/told", "x-user", user, "Content-Type", "application/grpc")
+		expect(t, r, 200, map[string]string{"Grpc-Status": `^8$`})
+	}
 }
 
 // Operators see each rule's decisions as one metric with labels.
 func operatorSees(t *testing.T, s *stack.Stack) {
 	want := regexp.MustCompile(`(?m)^weir_decisions{rule="told",decision="denied"} [1-9]`)
-	proc.Eventually(t, 10*time.Second, want.String(), func() bool {
-		return want.MatchString(do(t, s.PoPs[1].Admin, http.MethodGet, "/stats/prometheus").Body)
-	})
+	for _, p := range s.PoPs {
+		proc.Eventually(t, 10*time.Second, want.String(), func() bool {
+			return want.MatchString(do(t, p.Admin, http.MethodGet, "/stats/prometheus").Body)
+		})
+	}
 }

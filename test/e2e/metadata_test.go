@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,21 +49,7 @@ func lettersOfLatin1() (text string) {
 	return text[:80] + "ÿ" // shorter than a key that is hashed
 }
 
-// Both modules read dynamic metadata that filters before them set: as a key, as a condition and as a cost. On a route that
-// disables the filter, it does nothing.
-func TestMetadata(t *testing.T) {
-	t.Parallel()
-	for _, native := range []bool{false, true} {
-		if native || !envoy.Native() {
-			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
-				t.Parallel()
-				metadata(t, native)
-			})
-		}
-	}
-}
-
-const metadataRules = `rules:
+const metadataRules = `
   - { name: large, match: { path: /match, metadata: { "ai:model": large } }, key: [], limit: 0/1d, scope: pop }
   - { name: override, match: { path: /override }, key: [], limit: 0/1d, scope: pop,
       overrides: [{ name: large, when: { metadata: { "ai:model": { prefix: lar } } }, limit: 5/1d }] }
@@ -73,44 +58,52 @@ const metadataRules = `rules:
   - { name: off, match: { path: /off }, key: [], limit: 0/1d, scope: pop }
 `
 
-func metadata(t *testing.T, native bool) {
-	type m = map[string]any
-	log, rules, values := filepath.Join(t.TempDir(), "access.log"), metadataRules, m{}
+// rulesOfMetadata are these rules, and two for each value.
+func rulesOfMetadata() string {
+	rules := metadataRules
 	for _, v := range metadataValues {
 		at := `{ metadata: { namespace: fixed, key: ` + v.name + ` }`
 		rules += "  - { name: key-" + v.name + ", match: { path: /key/" + v.name + " }, key: [" + at + ", else: { const: none } }], limit: 0/1d, scope: pop }\n" +
 			"  - { name: cost-" + v.name + ", match: { path: /cost/" + v.name + " }, key: [], limit: 10/1d, scope: pop, cost: " + at + ", default: 2, max: 7 } }\n"
+	}
+	return rules
+}
+
+// setMetadata has filters before Weir set the values, and metadata that a request or the upstream states.
+func setMetadata(b *envoy.Bootstrap) {
+	type m = map[string]any
+	add := func(kind string, config m) {
+		config["@type"] = "type.googleapis.com/envoy.extensions.filters.http." + kind
+		b.AddFilter(m{"name": kind, "typed_config": config})
+	}
+	values := m{}
+	for _, v := range metadataValues {
 		if v.name != "absent" {
 			values[v.name] = v.value
 		}
 	}
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: rules, Bootstrap: func(b *envoy.Bootstrap) {
-		if native {
-			b.SetNative()
-		}
-		b.SetAccessLog(log)
-		add := func(kind string, config m) {
-			config["@type"] = "type.googleapis.com/envoy.extensions.filters.http." + kind
-			b.AddFilter(m{"name": kind, "typed_config": config})
-		}
-		add("set_metadata.v3.Config", m{"metadata": []any{m{"metadata_namespace": "fixed", "value": values}}})
-		from := func(header, kind string) m {
-			return m{"header": header, "on_header_present": m{"metadata_namespace": "ai", "key": strings.TrimPrefix(header, "x-"), "type": kind}}
-		}
-		add("header_to_metadata.v3.Config", m{"request_rules": []any{from("x-model", "STRING"), from("x-tokens", "NUMBER")}})
-		b.AddRoute(m{"match": m{"path": "/off"}, "route": m{"cluster": "upstream"}, "typed_per_filter_config": m{
-			"weir": m{"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}}})
-	}})
-	awaitRules(t, s)
-	p := s.PoPs[0]
+	add("set_metadata.v3.Config", m{"metadata": []any{m{"metadata_namespace": "fixed", "value": values}}})
+	from := func(header, kind string) m {
+		return m{"header": header, "on_header_present": m{"metadata_namespace": "ai", "key": strings.TrimPrefix(header, "x-"), "type": kind}}
+	}
+	add("header_to_metadata.v3.Config", m{"request_rules": []any{from("x-model", "STRING"), from("x-tokens", "NUMBER")}, "response_rules": []any{from("x-used", "NUMBER")}})
+	b.AddRoute(m{"match": m{"path": "/off"}, "route": m{"cluster": "upstream"}, "typed_per_filter_config": m{
+		"weir": m{"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}}})
+}
+
+// Both modules read dynamic metadata that filters before them set: as a key, as a condition and as a cost. On a route that
+// disables the filter, it does nothing.
+func readsMetadata(t *testing.T, p *stack.PoP, log string, native bool) {
+	var keys []string
 	for _, v := range metadataValues {
 		expect(t, p.Get("/key/"+v.name), 429, nil)
-		logs(t, log, `"key":"`+v.key+`"[^}]*"path":"/key/`+v.name+`"`)
+		keys = append(keys, `"key":"`+v.key+`"[^}]*"path":"/key/`+v.name+`"`)
 		if native && v.name == "null-value" {
 			v.cost = 7 // the ABI does not distinguish it from a struct
 		}
 		expect(t, p.Get("/cost/"+v.name), 200, map[string]string{"RateLimit": fmt.Sprintf(`^"cost-%s";r=%d;`, v.name, 10-v.cost)})
 	}
+	logs(t, log, keys...)
 	for _, c := range []struct {
 		path, model string
 		want        int

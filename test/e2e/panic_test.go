@@ -29,65 +29,69 @@ rules:
   - { name: slot, match: { path: /slot }, key: [], limit: 1, algorithm: concurrency, scope: pop }
 `
 
-// A build for tests panics in each hook. Envoy lives, the log names the hook, weir_panics counts, and the next request is
-// decided. A request without a verdict follows on_failure, or before_rules if no rule was matched. No slot is lost.
+// A build for tests of each module panics in each hook. Envoy lives, the log names the hook, weir_panics counts, and the next
+// request is decided. A request without a verdict follows on_failure, or before_rules if no rule was matched. No slot is lost.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var boots []*envoy.Bootstrap
-	before := []string{"allow", "deny"}
-	dir := t.TempDir()
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: panicRules, Bootstrap: func(b *envoy.Bootstrap) {
+	s := stack.Start(t, stack.Config{Workers: 1, Rules: panicRules, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetVariant(envoy.Panicking)
-		b.SetPlugin(map[string]any{"before_rules": before[len(boots)]})
-		b.ListenersFrom(filepath.Join(dir, before[len(boots)]+".json"))
+		b.SetPlugin(map[string]any{"before_rules": "allow"})
+		b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
 		boots = append(boots, b)
-	}})
+	})})
 	awaitRules(t, s)
-	allows, denies := s.PoPs[0], s.PoPs[1]
+	for i, p := range s.PoPs {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			panicsInEachHook(t, p)
+			t.Run("on_configure", func(t *testing.T) { panicsInConfiguration(t, p, boots[i]) })
+			t.Run("memory", func(t *testing.T) { panicsKeepNoMemory(t, p) })
+		})
+	}
+}
+
+func panicsInEachHook(t *testing.T, p *stack.PoP) {
 	for _, c := range []struct {
 		hook, path string
-		pop        *stack.PoP
 		status     int
 	}{
-		{"on_request_headers", "/exact-deny", allows, 200},
-		{"on_request_headers", "/exact-allow", denies, 503},
-		{"decided", "/pop-local", allows, 503},
-		{"decided", "/pop-allow", allows, 200},
-		{"decided", "/slot", allows, 200},
-		{"on_scheduled", "/exact-deny", allows, 429},
-		{"on_scheduled", "/exact-allow", allows, 200},
-		{"on_http_call_response", "/exact-deny", allows, 429},
-		{"on_http_call_response", "/exact-allow", allows, 200},
-		{"on_response_headers", "/slot", allows, 200},
-		{"on_delete", "/slot", allows, 200},
-		{"on_tick", "/other", allows, 200},
+		{"on_request_headers", "/exact-deny", 200},
+		{"decided", "/pop-local", 503},
+		{"decided", "/pop-allow", 200},
+		{"decided", "/slot", 200},
+		{"on_scheduled", "/exact-deny", 429},
+		{"on_scheduled", "/exact-allow", 200},
+		{"on_http_call_response", "/exact-deny", 429},
+		{"on_http_call_response", "/exact-allow", 200},
+		{"on_response_headers", "/slot", 200},
+		{"on_delete", "/slot", 200},
+		{"on_tick", "/other", 200},
 	} {
 		t.Run(c.hook+" "+c.path, func(t *testing.T) {
 			hook := map[string]string{"decided": "on_request_headers"}[c.hook] // where it is called from
 			if hook == "" {
 				hook = c.hook
 			}
-			panicked := panics(c.pop)
-			if r := c.pop.Get(c.path, "x-user", "ann", "x-weir-test-panic", c.hook); r.Status != c.status {
+			panicked := panics(p)
+			if r := p.Get(c.path, "x-user", "ann", "x-weir-test-panic", c.hook); r.Status != c.status {
 				t.Errorf("status %d, want %d: %s", r.Status, c.status, r.Body)
 			}
-			proc.Eventually(t, 10*time.Second, "the panic is counted", func() bool { return panics(c.pop) == panicked+1 })
-			logs(t, c.pop.LogPath(), "panic in "+hook+": x-weir-test-panic")
+			proc.Eventually(t, 10*time.Second, "the panic is counted", func() bool { return panics(p) == panicked+1 })
+			logs(t, p.LogPath(), "panic in "+hook+": x-weir-test-panic")
 			for range 3 { // one after the other, for which a slot is enough
-				r := c.pop.Get(c.path, "x-user", "bob")
+				r := p.Get(c.path, "x-user", "bob")
 				if limited := c.path != "/other"; r.Status != http.StatusOK || limited != (r.Header.Get("RateLimit") != "") {
 					t.Errorf("the next request: status %d, headers %v", r.Status, r.Header)
 				}
 			}
 		})
 	}
-	t.Run("on_configure", func(t *testing.T) { panicsInConfiguration(t, allows, boots[0]) })
-	t.Run("memory", func(t *testing.T) { panicsKeepNoMemory(t, allows) })
 }
 
 func panics(p *stack.PoP) int64 { return p.Stats("weir.panics")["wasmcustom.weir.panics"] }
 
-// panicsInConfiguration: the last good configuration goes on.
+// panicsInConfiguration: the last good configuration goes on, until another good one comes, with another before_rules.
 func panicsInConfiguration(t *testing.T, p *stack.PoP, boot *envoy.Bootstrap) {
 	boot.SetPlugin(map[string]any{"ratelimit_headers": false, "labels": map[string]any{"x-weir-test-panic": "on_configure"}})
 	boot.WriteListeners()
@@ -97,9 +101,12 @@ func panicsInConfiguration(t *testing.T, p *stack.PoP, boot *envoy.Bootstrap) {
 	if r := p.Get("/exact-deny", "x-user", "ann"); r.Status != http.StatusOK || r.Header.Get("RateLimit") == "" {
 		t.Errorf("status %d, headers %v", r.Status, r.Header)
 	}
-	boot.SetPlugin(map[string]any{"ratelimit_headers": true, "labels": map[string]any{}})
+	boot.SetPlugin(map[string]any{"ratelimit_headers": true, "labels": map[string]any{}, "before_rules": "deny"})
 	boot.WriteListeners()
 	wrong(t, p, 0)
+	proc.Eventually(t, 10*time.Second, "a request without a matched rule is rejected", func() bool {
+		return p.Get("/exact-allow", "x-user", "ann", "x-weir-test-panic", "on_request_headers").Status == http.StatusServiceUnavailable
+	})
 }
 
 // panicsKeepNoMemory: what a request had is free after its panic, whichever hook it was.
@@ -121,13 +128,18 @@ func panicsKeepNoMemory(t *testing.T, p *stack.PoP) {
 // What is released cannot be told to panic.
 func TestReleasedFilterHasNoTestPanics(t *testing.T) {
 	const name = "x-weir-test-panic"
-	b := envoy.ReadBootstrap(t)
-	b.SetVariant(envoy.Panicking)
-	extension := map[bool]string{true: "so", false: "wasm"}[envoy.Native()]
-	for file, has := range map[string]bool{"bin/weir." + extension: false, "bin/panics/weir." + extension: true} {
-		text := fatal.Get(os.ReadFile(proc.Built(t, file, "build")))(t)
-		if bytes.Contains(text, []byte(name)) != has {
-			t.Error(fmt.Sprint(file, " has ", name, ": ", !has))
+	for pop := range 2 {
+		b, extension := envoy.ReadBootstrap(t), "wasm"
+		if isNative(pop) {
+			b.SetNative()
+			extension = "so"
+		}
+		b.SetVariant(envoy.Panicking)
+		for file, has := range map[string]bool{"bin/weir." + extension: false, "bin/panics/weir." + extension: true} {
+			text := fatal.Get(os.ReadFile(proc.Built(t, file, "build")))(t)
+			if bytes.Contains(text, []byte(name)) != has {
+				t.Error(fmt.Sprint(file, " has ", name, ": ", !has))
+			}
 		}
 	}
 }

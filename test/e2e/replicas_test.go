@@ -30,6 +30,7 @@ func TestReplicas(t *testing.T) {
 		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
 	}
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetNative() // is there at once
 		b.SetCluster("weir_region", addrs...)
 	}})
 	awaitRules(t, s)

@@ -23,7 +23,11 @@ const shedRules = `
 `
 
 // loaded plays an upstream that says how much it has to do: /v1/hold and /v1/pay/hold last until the client leaves.
-type loaded struct{ report atomic.Value }
+type loaded struct {
+	report atomic.Value
+	held   stack.InFlight
+	log    string // the access log of its PoP
+}
 
 func (u *loaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/hold") {
@@ -37,7 +41,7 @@ func (u *loaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Two workers together hold no more than the capacity at an upstream: normal requests up to 80 % of it, critical ones all. What is
 // beyond gets a 503 that says why, and nobody else pays for it. An upstream that states its load has the same rejected by a ratio.
-func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight, log string) {
+func sheds(t *testing.T, pop *stack.PoP, upstream *loaded) {
 	gauge := func(name string) int64 {
 		name = "wasmcustom.weir." + name + ".rule.overload"
 		return pop.Stats("^" + name + "$")[name]
@@ -50,11 +54,11 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 	fill := func(path string, most int) {
 		t.Helper()
 		proc.Eventually(t, 30*time.Second, "the room of "+path+" is used", func() bool {
-			if held.Now() < most {
+			if upstream.held.Now() < most {
 				streams.Go(func() { _ = stream(ctx, pop.Addr, path) })
 				time.Sleep(30 * time.Millisecond)
 			}
-			return held.Now() == most
+			return upstream.held.Now() == most
 		})
 		for range 10 {
 			if r := pop.Get(strings.TrimSuffix(path, "hold")); r.Status != http.StatusServiceUnavailable {
@@ -76,7 +80,7 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		t.Errorf("a rejection has the headers %q and the body %s", h, rejected.Body)
 	}
 	fill("/v1/pay/hold", 20)
-	if n := held.Most(); n > 20 {
+	if n := upstream.held.Most(); n > 20 {
 		t.Errorf("%d at the upstream, of a capacity of 20", n)
 	}
 	proc.Eventually(t, 10*time.Second, "the gauge says that all is in use", func() bool { return gauge("shed_utilization_permille") == 1000 })
@@ -118,6 +122,6 @@ func sheds(t *testing.T, pop *stack.PoP, upstream *loaded, held *stack.InFlight,
 		t.Errorf("status %d when all is well again", r.Status)
 	}
 	for _, class := range []string{"normal", "critical"} {
-		logs(t, log, `"class":"`+class+`".*"details":"weir-shed:overload".*"rule":"overload".*"status":503`)
+		logs(t, upstream.log, `"class":"`+class+`".*"details":"weir-shed:overload".*"rule":"overload".*"status":503`)
 	}
 }

@@ -15,31 +15,45 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// Rules that count requests in flight, at two PoPs: slots, a shed rule, and VMs of the filter that crash.
+// Rules that count requests in flight, at a PoP of each module: slots, a shed rule, and VMs of the filter that crash.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	var one, two, slots, held stack.InFlight
-	loaded := new(loaded)
+	var one, two, slots stack.InFlight
 	mux := http.NewServeMux()
 	mux.Handle("/", http.HandlerFunc(streams))
 	mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
 	mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
 	mux.Handle("/stream", slots.Track(http.HandlerFunc(streams)))
-	mux.Handle("/v1/", held.Track(loaded))
-	log := filepath.Join(t.TempDir(), "access.log")
+	var upstreams []*loaded // of /v1/, by PoP
+	dir := t.TempDir()
 	s := stack.Start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + crashRules, Links: true, Upstream: mux,
-		Bootstrap: func(b *envoy.Bootstrap) {
-			if !envoy.Native() {
+		Bootstrap: bothModules(func(b *envoy.Bootstrap, native bool) {
+			if !native {
 				b.SetVariant(envoy.Panicking)
 			}
-			b.SetAccessLog(log)
-		}})
+			u, own := new(loaded), fmt.Sprint("/", len(upstreams))
+			u.log = filepath.Join(dir, own+".log")
+			b.SetAccessLog(u.log)
+			b.AddRoute(map[string]any{"match": map[string]any{"prefix": "/v1/"}, "route": map[string]any{"cluster": "upstream", "prefix_rewrite": own + "/v1/"}})
+			mux.Handle(own+"/v1/", u.held.Track(u))
+			upstreams = append(upstreams, u)
+		})})
 	awaitRules(t, s)
 	t.Run("slots", func(t *testing.T) {
-		freeInTheWholePoP(t, s, &one, &two)
+		for _, p := range s.PoPs {
+			freeInTheWholePoP(t, p)
+		}
+		slotsAreNotExceeded(t, s, &one, &two)
 		handOver(t, s, &one)
 	})
-	t.Run("shed rule", func(t *testing.T) { sheds(t, s.PoPs[0], loaded, &held, log) })
+	t.Run("shed rule", func(t *testing.T) {
+		for i, p := range s.PoPs {
+			t.Run(p.Name, func(t *testing.T) {
+				t.Parallel()
+				sheds(t, p, upstreams[i])
+			})
+		}
+	})
 	if !envoy.Native() { // nothing replaces Envoy
 		t.Run("a VM crashes", func(t *testing.T) { vmCrashes(t, s, &slots) })
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -16,11 +17,11 @@ func twoPoPsRules(quota int) string {
 	return "rules:\n" + limitRules() + headerRules + modeRules + steadyRules + faultRules + quotaRule(quota)
 }
 
-// Two PoPs, one region and a Redis Cluster of three masters. First nothing fails; then rules change, a master of Redis
+// Two PoPs, one of each module, one region and a Redis Cluster of three masters. First nothing fails; then rules change, a master of Redis
 // hangs, and last the region does.
 func TestTwoPoPsOneRegion(t *testing.T) {
 	redis := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	s := stack.Start(t, stack.Config{Rules: twoPoPsRules(10),
+	s := stack.Start(t, stack.Config{Rules: twoPoPsRules(10), Bootstrap: bothModules(func(*envoy.Bootstrap, bool) {}),
 		RegionConfig: fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", strings.Join(redis.Addrs(), ","))})
 	awaitRules(t, s)
 	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })
