@@ -2,7 +2,6 @@
 // their own tests pass and fail where they should, and that the programs take what they render.
 //
 //	modules_test.go   fmt, init, validate, test
-//	input_test.go     mistakes in variables that must be found
 //	order_test.go     what must be made or updated before what
 //	source_test.go    what the configuration of each module has
 //	real_test.go      a plan of three regions by the provider itself, where it is on this machine
