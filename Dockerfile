@@ -96,12 +96,12 @@ CMD ["--config=/etc/weir/jaeger.yaml"]
 
 FROM ${PROMETHEUS} AS prometheus
 COPY --chmod=0644 compose/prometheus.yml /etc/prometheus/prometheus.yml
-COPY --chmod=0644 observability/alerts/edge.yaml observability/alerts/region.yaml observability/alerts/traffic.yaml /etc/prometheus/alerts/
+COPY --chmod=0644 observability/alerts/*.yaml /etc/prometheus/alerts/
 
 FROM ${GRAFANA} AS grafana
 COPY --chmod=0644 compose/grafana/datasources.yaml /etc/grafana/provisioning/datasources/weir.yaml
 COPY --chmod=0644 compose/grafana/dashboards.yaml /etc/grafana/provisioning/dashboards/weir.yaml
-COPY --chmod=0644 observability/dashboards/limits.json observability/dashboards/regions.json /etc/weir/dashboards/
+COPY --chmod=0644 observability/dashboards/*.json /etc/weir/dashboards/
 
 # What `docker build .` makes.
 FROM regional
