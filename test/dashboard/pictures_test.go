@@ -1,16 +1,10 @@
 package dashboard
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -64,37 +58,11 @@ func TestPictures(t *testing.T) {
 		headings += p.name + ": " + browser.Eval[string](s.Browser, outline) + "\n"
 		if golden.Writes() {
 			file := filepath.Join(proc.Root(t), "docs", "dashboard-"+p.name+".png")
-			fatal.If(t, os.WriteFile(file, small(t, s.Picture()), 0o644))
+			fatal.If(t, os.WriteFile(file, s.Picture(), 0o644))
 		}
 	}
 	golden.Same(t, "testdata/pictures.txt", headings)
 	s.well("pictures")
-}
-
-// small is a PNG with the 256 most frequent colours of another one, which takes half of the bytes.
-func small(t *testing.T, from []byte) []byte {
-	t.Helper()
-	full := fatal.Get(png.Decode(bytes.NewReader(from)))(t)
-	box, counts := full.Bounds(), map[color.Color]int{}
-	for y := range box.Dy() {
-		for x := range box.Dx() {
-			counts[full.At(x, y)]++
-		}
-	}
-	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
-	palette, index := color.Palette(frequent[:min(len(frequent), 256)]), map[color.Color]uint8{}
-	for _, c := range frequent {
-		index[c] = uint8(palette.Index(c))
-	}
-	reduced := image.NewPaletted(box, palette)
-	for y := range box.Dy() {
-		for x := range box.Dx() {
-			reduced.SetColorIndex(x, y, index[full.At(x, y)])
-		}
-	}
-	var out bytes.Buffer
-	fatal.If(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduced))
-	return out.Bytes()
 }
 
 // pictured are rules with something to see: one that rejects, one that would, and one with room.
