@@ -43,9 +43,9 @@ const (
 // composeWords are the commands and flags of `docker compose` that documents use.
 var composeWords = []string{"up", "down", "stop", "start", "exec", "--build", "--wait", "-v", "--profile"}
 
-// checkCompose judges a command of `docker compose`: what it names is a service or a profile, or after exec a command of
-// weir and its flags.
-func checkCompose(t *testing.T, command string, programs map[string][]string) error {
+// checkCompose judges a command of `docker compose`: what it names is a service or a profile. TestCompose of test/compose runs
+// what stands after exec.
+func checkCompose(t *testing.T, command string) error {
 	t.Helper()
 	var file struct {
 		Services map[string]struct{ Profiles []string }
@@ -57,19 +57,7 @@ func checkCompose(t *testing.T, command string, programs map[string][]string) er
 	for name, s := range file.Services {
 		known = append(append(known, name), s.Profiles...)
 	}
-	command, within, _ := strings.Cut(command, " /weir ")
-	if words := strings.Fields(within); len(words) > 0 {
-		name := "weir"
-		for _, word := range words {
-			if programs[name+" "+word] == nil {
-				break
-			}
-			name += " " + word
-		}
-		known = append(known, programs[name]...)
-		words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, "--") })
-		command += " " + strings.Join(words, " ")
-	}
+	command, _, _ = strings.Cut(command, " /weir ")
 	for _, word := range strings.Fields(command)[2:] {
 		if !slices.Contains(known, word) {
 			return fmt.Errorf("%s: %s is no service, profile, command or flag that is known here", command, word)

@@ -47,48 +47,51 @@ func read(t *testing.T, path string) string {
 // Every command, flag, variable, metric, file, link and example in the documents is
 // what the programs have. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
-	root := proc.Root(t)
-	all, elsewhere, flags := documents(t), append(requirements(t), secrets(t)...), programs(t)
-	c := &Checker{
-		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(elsewhere, path) },
-		Declarations: func(path string) ([]string, error) { return declarations(root, path) },
-		Targets:      targets(read(t, "Makefile")),
-		Programs:     flags,
-		Variables:    slices.Concat(append(variables(t), ofMake(read(t, "Makefile")))...),
-		Others:       others,
-		Metrics:      metrics(t),
-		Blocks:       blocks(t),
-		YAML:         checkAdminYAML(t),
-		Printed: func(d *Document) bool {
-			return slices.Contains([]string{frontPage, tutorial, slotsPage, protocolPage}, d.Path)
-		}, // TestTutorial and TestProtocolPages compare it
-		Shell: func(d *Document, command string) error {
-			switch {
-			case ran[d.Path] != "", d.Path == "docs/install.md" && slices.Contains(installed, command),
-				d.Path == redisDocument && slices.Contains(redisCommands(d), command),         // TestRedisCommands runs it
-				d.Path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli "), // TestRedisToCluster runs it
-				d.Path == composeDocument && strings.HasPrefix(command, "for "),               // TestCompose runs it
-				strings.HasPrefix(d.Path, "terraform/") && ofAccount.MatchString(command):     // no test has an account of AWS
-				return nil
-			case strings.HasPrefix(command, "helm "):
-				return checkHelm(command)
-			case strings.HasPrefix(command, "docker compose "):
-				return checkCompose(t, command, flags)
-			}
-			return fmt.Errorf("%s: no check is written for that", command)
-		},
-		Headings: func(path string) []string {
-			if !strings.HasSuffix(path, ".md") {
-				return nil
-			}
-			return Parse(path, read(t, path)).Headings
-		},
+	f := &facts{
+		t:         t,
+		root:      proc.Root(t),
+		elsewhere: append(requirements(t), secrets(t)...),
+		targets:   targets(read(t, "Makefile")),
+		variables: slices.Concat(append(variables(t), ofMake(read(t, "Makefile")))...),
+		programs:  programs(t),
+		metrics:   metrics(t),
+		blocks:    blocks(t),
+		yaml:      checkAdminYAML(t),
 	}
-	for _, d := range all {
-		for _, p := range c.Check(d) {
+	for _, d := range documents(t) {
+		for _, p := range f.check(d) {
 			t.Error(p)
 		}
 	}
+}
+
+// shell judges an example that is given to a shell; it is a command that is none of ours.
+func (j *judge) shell(command string) error {
+	switch path := j.d.Path; {
+	case ran[path] != "", path == "docs/install.md" && slices.Contains(installed, command),
+		path == redisDocument && slices.Contains(redisCommands(j.d), command),       // TestRedisCommands runs it
+		path == "docs/redis-cluster.md" && strings.HasPrefix(command, "redis-cli "), // TestRedisToCluster runs it
+		path == composeDocument && strings.HasPrefix(command, "for "),               // TestCompose runs it
+		strings.HasPrefix(path, "terraform/") && ofAccount.MatchString(command):     // no test has an account of AWS
+		return nil
+	case strings.HasPrefix(command, "helm "):
+		return checkHelm(command)
+	case strings.HasPrefix(command, "docker compose "):
+		return checkCompose(j.t, command)
+	}
+	return fmt.Errorf("%s: no check is written for that", command)
+}
+
+func (j *judge) exists(path string) bool {
+	return exists(j.root, path) || slices.Contains(j.elsewhere, path)
+}
+
+// headings are the anchors of a document.
+func (j *judge) headings(path string) []string {
+	if !strings.HasSuffix(path, ".md") {
+		return nil
+	}
+	return Parse(path, read(j.t, path)).Headings
 }
 
 // A block is an example wherever it stands: in a list, its lines begin where its fence does.

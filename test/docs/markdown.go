@@ -1,6 +1,6 @@
 // Package docs reads the documents of the repository and finds in them what can be
 // held against the programs: commands, flags, variables, metrics, files, links, targets
-// of make, and examples. [Checker] judges it.
+// of make, and examples.
 package docs
 
 import (

@@ -13,17 +13,12 @@ import (
 // redisDocument has commands for Redis that are run.
 const redisDocument = "docs/redis.md"
 
-// redisCommands are these commands, as [Checker.Shell] gets them.
 func redisCommands(d *Document) (all []string) {
-	c := &Checker{Programs: map[string][]string{"weir": {}, "weir keys hash": {}, "weir-regional": {"--redis"}}, Shell: func(_ *Document, command string) error {
-		if strings.Contains(command, "redis-cli ") {
-			all = append(all, command)
-		}
-		return nil
-	}}
 	for i := range d.Blocks {
-		if d.Blocks[i].Lang == "" {
-			(&judge{Checker: c, d: d}).commands(&d.Blocks[i])
+		for _, c := range commandsOf(&d.Blocks[i]) {
+			if text, _, _ := strings.Cut(c.Text, " #"); d.Blocks[i].Lang == "" && strings.Contains(text, "redis-cli ") {
+				all = append(all, strings.TrimSpace(text))
+			}
 		}
 	}
 	return all

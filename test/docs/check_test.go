@@ -8,49 +8,32 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
 
-// Checker judges documents by what the programs are. All of its facts are needed.
-type Checker struct {
-	// Exists reports whether there is a file or directory, named from the root.
-	Exists func(path string) bool
-	// Declarations returns the functions of a Go file, methods as Type.Name.
-	Declarations func(path string) ([]string, error)
-	// Targets are those of make.
-	Targets []string
-	// Programs are the flags of each program, and of each of its commands as
-	// "program command".
-	Programs map[string][]string
-	// Variables are the names of environment variables.
-	Variables []string
-	// Metrics are names with their labels.
-	Metrics map[string][]string
-	// Others are code spans that look like a flag, a file or a metric, and are names
-	// of something else; each with what it is.
-	Others map[string]string
-	// Blocks judge examples that are neither YAML nor commands, by how they begin.
-	Blocks map[string]func(*Block) error
-	// YAML judges an example of rules, bindings or the like.
-	YAML func(text string) error
-	// Shell judges an example that is given to a shell; it is a command that none of
-	// Programs is.
-	Shell func(d *Document, command string) error
-	// Printed reports whether a test compares what a document shows of the output of its commands.
-	Printed func(*Document) bool
-	// Headings returns the anchors of a document; nil if it has none.
-	Headings func(path string) []string
+// facts are what the programs are, by which documents are judged.
+type facts struct {
+	t         *testing.T
+	root      string
+	elsewhere []string                      // names of files that are not in the repository
+	targets   []string                      // of make
+	variables []string                      // of the environment
+	programs  map[string][]string           // flags of each program, and of each of its commands as "program command"
+	metrics   map[string][]string           // labels
+	blocks    map[string]func(*Block) error // examples that are neither YAML nor commands, by how they begin
+	yaml      func(text string) error       // judges an example of rules, bindings or the like
 }
 
 // judge collects the problems of a document.
 type judge struct {
-	*Checker
+	*facts
 	d        *Document
 	problems []string
 }
 
-// Check returns all that is wrong with a document, as path:line: text, in its order but for examples, which come first.
-func (c *Checker) Check(d *Document) []string {
-	j := &judge{Checker: c, d: d}
+// check returns all that is wrong with a document, as path:line: text, in its order but for examples, which come first.
+func (f *facts) check(d *Document) []string {
+	j := &judge{facts: f, d: d}
 	for i := range d.Blocks {
 		j.block(&d.Blocks[i])
 	}
@@ -75,7 +58,7 @@ func (j *judge) block(b *Block) {
 
 func (j *judge) example(b *Block) error {
 	text := strings.Join(b.Lines, "\n")
-	for begins, judge := range j.Blocks {
+	for begins, judge := range j.blocks {
 		if strings.HasPrefix(strings.TrimSpace(text), begins) {
 			return judge(b)
 		}
@@ -83,33 +66,31 @@ func (j *judge) example(b *Block) error {
 	switch b.Lang {
 	case "plain": // a drawing, or a formula
 	case "text":
-		if !j.Printed(j.d) {
+		if !slices.Contains([]string{frontPage, tutorial, slotsPage, protocolPage}, j.d.Path) { // TestTutorial and TestProtocolPages compare these
 			return errors.New("no test compares what is printed")
 		}
 	case "yaml":
-		return j.YAML(text + "\n")
+		return j.yaml(text + "\n")
 	case "", "sh", "bash", "console":
-		j.commands(b)
+		for _, c := range commandsOf(b) {
+			j.command(c)
+		}
 	default:
 		return fmt.Errorf("an example in %q: no check is written for that", b.Lang)
 	}
 	return nil
 }
 
-// commands judges the lines of an example. What begins with a word that is no program
-// here is for the shell, together with all lines up to one that ends it.
-func (j *judge) commands(b *Block) {
-	commands := b.Commands()
-	for i := 0; i < len(commands); i++ {
-		c := commands[i]
-		if strings.HasPrefix(c.Text, "for ") {
-			for !strings.HasSuffix(c.Text, "done") && i+1 < len(commands) {
-				i++
-				c.Text += "\n" + commands[i].Text
-			}
+// commandsOf are the commands of an example. One that begins with a loop is of all lines up to the end of that.
+func commandsOf(b *Block) (all []Span) {
+	for _, c := range b.Commands() {
+		if last := len(all) - 1; last >= 0 && strings.HasPrefix(all[last].Text, "for ") && !strings.HasSuffix(all[last].Text, "done") {
+			all[last].Text += "\n" + c.Text
+		} else {
+			all = append(all, c)
 		}
-		j.command(c)
 	}
+	return all
 }
 
 var assignment = regexp.MustCompile(`^([A-Z_]+)=\S* +`)
@@ -132,23 +113,23 @@ func (j *judge) command(c Span) {
 		for _, w := range words[1:] {
 			if name, _, set := strings.Cut(w, "="); set {
 				j.variable(c.Line, name)
-			} else if !slices.Contains(j.Targets, w) {
+			} else if !slices.Contains(j.targets, w) {
 				j.fail(c.Line, "make %s: there is no such target", w)
 			}
 		}
 	case strings.HasPrefix(name, "--"):
 		j.arguments(c.Line, "", words)
-	case j.Programs[name] != nil:
+	case j.programs[name] != nil:
 		j.program(c.Line, name, words[1:])
 	default:
-		if err := j.Shell(j.d, text); err != nil {
+		if err := j.shell(text); err != nil {
 			j.fail(c.Line, "%v", err)
 		}
 	}
 }
 
 func (j *judge) variable(line int, name string) {
-	if !slices.Contains(j.Variables, name) {
+	if !slices.Contains(j.variables, name) {
 		j.fail(line, "%s: nothing reads such a variable", name)
 	}
 }
@@ -158,7 +139,7 @@ var groups = []string{"weir", "weir-regional", "weir-global", "weir rules", "wei
 
 // program judges a call of a program that is ours.
 func (j *judge) program(line int, name string, words []string) {
-	for len(words) > 0 && j.Programs[name+" "+words[0]] != nil {
+	for len(words) > 0 && j.programs[name+" "+words[0]] != nil {
 		name, words = name+" "+words[0], words[1:]
 	}
 	if len(words) > 0 && !strings.HasPrefix(words[0], "-") && slices.Contains(groups, name) {
@@ -172,8 +153,8 @@ func (j *judge) program(line int, name string, words []string) {
 func (j *judge) arguments(line int, program string, words []string) {
 	for _, w := range words {
 		flag, _, _ := strings.Cut(w, "=")
-		known := !strings.HasPrefix(w, "--") || j.Others[flag] != ""
-		for name, flags := range j.Programs {
+		known := !strings.HasPrefix(w, "--") || others[flag] != ""
+		for name, flags := range j.programs {
 			known = known || (program == "" || name == program) && slices.Contains(flags, flag)
 		}
 		if !known {
@@ -196,7 +177,7 @@ var (
 
 // span judges what stands between backticks, if it is of a kind that can be judged.
 func (j *judge) span(s Span) {
-	if j.Others[s.Text] != "" {
+	if others[s.Text] != "" {
 		return
 	}
 	first, _, _ := strings.Cut(s.Text, " ")
@@ -210,7 +191,7 @@ func (j *judge) span(s Span) {
 	case strings.HasPrefix(s.Text, "go test "):
 		j.packages(s)
 	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),
-		j.Programs[name] != nil && (first != s.Text || name != first):
+		j.programs[name] != nil && (first != s.Text || name != first):
 		j.command(s)
 	case variable.MatchString(s.Text):
 		j.variable(s.Line, s.Text)
@@ -227,7 +208,7 @@ func (j *judge) span(s Span) {
 
 func (j *judge) file(s Span) {
 	dir := path.Dir(j.d.Path)
-	if !j.Exists(path.Clean(s.Text)) && !j.Exists(path.Join(dir, s.Text)) {
+	if !j.exists(path.Clean(s.Text)) && !j.exists(path.Join(dir, s.Text)) {
 		j.fail(s.Line, "%s: there is no such file", s.Text)
 	}
 }
@@ -235,7 +216,7 @@ func (j *judge) file(s Span) {
 // packages judges the directories that a call of go names, with or without all below them.
 func (j *judge) packages(s Span) {
 	for _, word := range strings.Fields(s.Text) {
-		if dir, ok := strings.CutPrefix(strings.TrimSuffix(word, "/..."), "./"); ok && !j.Exists(dir) {
+		if dir, ok := strings.CutPrefix(strings.TrimSuffix(word, "/..."), "./"); ok && !j.exists(dir) {
 			j.fail(s.Line, "%s: there is no %s", s.Text, dir)
 		}
 	}
@@ -244,7 +225,7 @@ func (j *judge) packages(s Span) {
 // declared judges a function that is named with its file.
 func (j *judge) declared(s Span) {
 	m := declaration.FindStringSubmatch(s.Text)
-	if names, err := j.Declarations(m[1]); err != nil {
+	if names, err := declarations(j.root, m[1]); err != nil {
 		j.fail(s.Line, "%s: %v", m[1], err)
 	} else if !slices.Contains(names, m[2]) {
 		j.fail(s.Line, "%s declares no function %s", m[1], m[2])
@@ -253,13 +234,13 @@ func (j *judge) declared(s Span) {
 
 func (j *judge) metric(line int, text string) {
 	name, labels, _ := strings.Cut(text, "{")
-	if j.Others[name] != "" {
+	if others[name] != "" {
 		return
 	}
-	seen, ok := j.Metrics[name]
+	seen, ok := j.metrics[name]
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} { // of histograms
 		if histogram, is := strings.CutSuffix(name, suffix); is && !ok {
-			seen, ok = j.Metrics[histogram]
+			seen, ok = j.metrics[histogram]
 		}
 	}
 	if !ok {
@@ -282,9 +263,9 @@ func (j *judge) link(s Span) {
 	if file != "" {
 		target = path.Join(path.Dir(j.d.Path), file)
 	}
-	if !j.Exists(target) {
+	if !j.exists(target) {
 		j.fail(s.Line, "the link leads to %s, which is not there", target)
-	} else if fragment != "" && !slices.Contains(j.Headings(target), fragment) {
+	} else if fragment != "" && !slices.Contains(j.headings(target), fragment) {
 		j.fail(s.Line, "the link leads to #%s, and %s has no such heading", fragment, target)
 	}
 }
