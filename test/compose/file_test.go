@@ -78,6 +78,14 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
+// The listener of PoPs for Prometheus has two pages of the admin endpoint: others can stop the Envoy.
+func TestPagesForPrometheus(t *testing.T) {
+	text := string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "envoy/generate/compose.yaml")))(t))
+	if got := regexp.MustCompile(`\bmatch: .*`).FindAllString(text, -1); !slices.Equal(got, []string{"match: { path: /stats/prometheus }", "match: { path: /ready }"}) {
+		t.Errorf("it has %q", got)
+	}
+}
+
 // read parses a YAML file of the repository.
 func read(t *testing.T, name string, into any) {
 	t.Helper()

@@ -3,9 +3,7 @@
 package install
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,7 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -139,38 +136,4 @@ func demanded(t *testing.T) node {
 		t.Fatalf("the region eu demands no certificates: %q", args)
 	}
 	return at(t, documents(t, "envoy/tls.yaml")[0], "static_resources", "clusters", "0", "transport_socket").(node)
-}
-
-// What compose/pop.sh makes of the bootstraps of the compose stack is valid, with the certificates that it
-// has Envoy read. Its listener for Prometheus has two pages of the admin endpoint: others can stop the Envoy.
-func TestCompose(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs in make deploy-test")
-	}
-	t.Parallel()
-	dir := t.TempDir()
-	certificate(t, authority(t), dir)
-	here := strings.NewReplacer("/usr/local/lib/weir/", filepath.Dir(proc.Built(t, "bin/weir.wasm", "build"))+"/", "/tmp/", dir+"/", "/etc/weir/", dir+"/in.",
-		"/certs/ca.pem", dir+"/ca.crt", "/certs/cert.pem", dir+"/tls.crt", "/certs/key.pem", dir+"/tls.key",
-		"exec envoy", "exec "+envoy.Program(t)+" --mode validate")
-	for _, name := range []string{"pop.yaml", "native.yaml", "pop.sh"} {
-		text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "compose", name)))(t)
-		proc.WriteFile(t, filepath.Join(dir, "in."+name), here.Replace(string(text)))
-	}
-	proc.Built(t, "bin/weir.so", "build")
-	for module, want := range map[string]string{"wasm": "OK", "native": "OK", "Native": "pop.sh: WEIR_FILTER is Native; use wasm or native"} {
-		cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "in.pop.sh"))
-		cmd.Env = append(os.Environ(), "POP=eu-pop-1", "REGION=eu", "CONSUL=127.0.0.1", "FILTER="+module)
-		if out, err := cmd.CombinedOutput(); err == nil != (want == "OK") || !strings.Contains(string(out), want) {
-			t.Errorf("FILTER=%s: %v\n%s", module, err, out)
-		}
-	}
-	listener := named(t, at(t, documents(t, "compose/pop.yaml")[0], "static_resources", "listeners"), "metrics")
-	paths := ""
-	for _, r := range at(t, listener, "filter_chains", "0", "filters", "0", "typed_config", "route_config", "virtual_hosts", "0", "routes").([]any) {
-		paths += fmt.Sprint(at(t, r, "match", "path"), " ")
-	}
-	if paths != "/stats/prometheus /ready " {
-		t.Errorf("the listener metrics has %s of the admin endpoint", paths)
-	}
 }
