@@ -47,11 +47,10 @@ func TestBadInput(t *testing.T) {
 		})
 	})
 	var boots []*envoy.Bootstrap
-	s := stack.Start(t, stack.Config{RegionAddr: addr, Plugin: map[string]any{"rules_every_ms": 200}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{RegionAddr: addr, Plugin: map[string]any{"rules_every_ms": 200}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		boots = append(boots, b)
 		b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
 	})})
-	awaitRules(t, s)
 	t.Run("answers that are cut short", func(t *testing.T) { answersCutShort(t, s, &spoil) })
 	t.Run("bad rules", func(t *testing.T) { offersBadRules(t, s, &spoil) })
 	t.Run("a bad configuration", func(t *testing.T) {

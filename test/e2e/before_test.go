@@ -63,12 +63,11 @@ func TestVersionsTogether(t *testing.T) {
 		addrs = append(addrs, r.Addr)
 	}
 	modules := []string{filepath.Join(proc.Root(t), "bin", "weir.wasm"), filepath.Join(before, "weir.wasm")}
-	s := stack.Start(t, stack.Config{RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
+	s := start(t, stack.Config{RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetModule(modules[0])
 		modules = modules[1:]
 		b.SetCluster("weir_region", addrs...)
 	}})
-	awaitRules(t, s)
 	for path, least := range map[string]int{"/exact": 100, "/leased": 90} {
 		got := map[int]int{}
 		for range 100 {

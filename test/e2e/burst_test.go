@@ -84,13 +84,12 @@ const maxCalls = "circuit_breakers.weir_region.default.max_requests"
 // startBurst starts a PoP of each module, and another client of both. The function that it returns ends that
 // client, and returns what it got.
 func startBurst(t *testing.T, workers int) (*stack.Stack, func() *drive.Result) {
-	s := stack.Start(t, stack.Config{Workers: workers, Rules: burstRules, Links: true, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{Workers: workers, Rules: burstRules, Links: true, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.AllowRuntime()
 		for _, path := range []string{"/other", "/sliding"} { // on_failure: allow is too much for an upstream
 			b.AddRoute(map[string]any{"match": map[string]any{"path": path}, "direct_response": map[string]any{"status": 200}})
 		}
 	})})
-	awaitRules(t, s)
 	return s, background(t, s, "/other", 200)
 }
 

@@ -81,7 +81,7 @@ func TestFilterChain(t *testing.T) {
 	type m = map[string]any
 	other, single, calls := proc.FreeAddr(t), proc.FreeAddr(t), new(atomic.Int64)
 	log := filepath.Join(t.TempDir(), "access.log")
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Strangers: true, Rules: chainRules, Upstream: chained{make(chan struct{}), calls},
+	s := start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, Strangers: true, Rules: chainRules, Upstream: chained{make(chan struct{}), calls},
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetAccessLog(log)
 			b.SetTrustedHops(1)
@@ -93,7 +93,6 @@ func TestFilterChain(t *testing.T) {
 			b.AddRoute(m{"match": m{"path": "/counted/flaky"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
 			b.AddRoute(m{"match": m{"path": "/counted/redirect"}, "route": m{"cluster": "upstream", "internal_redirect_policy": m{"max_internal_redirects": 1}}})
 		}})
-	awaitRules(t, s)
 	t.Run("what counts", func(t *testing.T) { whatCounts(t, s.PoPs[0], calls) })
 	t.Run("large bodies", func(t *testing.T) { largeBodies(t, s.PoPs[0], other) })
 	t.Run("spellings of a path", func(t *testing.T) { spellings(t, s.PoPs[0]) })

@@ -74,13 +74,12 @@ func TestActualCost(t *testing.T) {
 	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
 		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 } }\n"
 	var logs []string // by PoP
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: model{}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: model{}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetHTTP2("upstream")
 		setMetadata(b)
 		logs = append(logs, filepath.Join(t.TempDir(), "access.log"))
 		b.SetAccessLog(logs[len(logs)-1])
 	})})
-	awaitRules(t, s)
 	for i, p := range s.PoPs {
 		t.Run("cost at "+p.Name, func(t *testing.T) { settlesCosts(t, p, slices.Collect(maps.Keys(actual)), isNative(i)) })
 		t.Run("metadata at "+p.Name, func(t *testing.T) { readsMetadata(t, p, logs[i], isNative(i)) })

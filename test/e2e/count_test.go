@@ -62,13 +62,12 @@ func TestCountByResponse(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
 	upstream := new(answers)
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetHTTP2("upstream")
 		b.AddRoute(m{"match": m{"path": "/exact/direct"}, "direct_response": m{"status": 401}})
 		b.AddRoute(m{"match": m{"path": "/exact/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
 		b.AddRoute(m{"match": m{"path": "/exact/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
 	})})
-	awaitRules(t, s)
 	get := func(pop int, path, user, answer string) stack.Response {
 		return s.PoPs[pop].Get(path, "x-user", user, "x-answer", answer)
 	}

@@ -131,11 +131,12 @@ func spends(t *testing.T, want int64, flood func() int64) {
 	}
 }
 
-// awaitRules waits until every PoP has the rules of its region. One worker fetches
+// start starts a stack, and waits until every PoP has the rules of its region. One worker fetches
 // them; the others take them over at their next tick, every 100 ms, which nothing shows:
 // the rest is for a machine that is busy. No day ends soon afterwards.
-func awaitRules(t *testing.T, s *stack.Stack) {
+func start(t *testing.T, cfg stack.Config) *stack.Stack {
 	t.Helper()
+	s := stack.Start(t, cfg)
 	for _, p := range s.PoPs {
 		proc.Eventually(t, 15*time.Second, p.Name+" has fetched the rules", func() bool {
 			return p.Stats("wasmcustom.weir.calls.reason.answered")["wasmcustom.weir.calls.reason.answered"] > 0
@@ -143,6 +144,7 @@ func awaitRules(t *testing.T, s *stack.Stack) {
 	}
 	time.Sleep(1500 * time.Millisecond)
 	proc.AwaitDay()
+	return s
 }
 
 // everywhere waits until something holds for so many connections in a row that each worker of the PoPs had some.

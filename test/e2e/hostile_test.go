@@ -40,8 +40,7 @@ rules:
 
 // One client floods a PoP, or sends what is hostile, and neither other clients nor the region suffer from it.
 func TestHostileClient(t *testing.T) {
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hostileRules() + floodRules})
-	awaitRules(t, s)
+	s := start(t, stack.Config{PoPs: 1, Rules: hostileRules() + floodRules})
 	t.Run("headers", func(t *testing.T) { hostileHeaders(t, s) })
 	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
 }

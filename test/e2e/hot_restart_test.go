@@ -30,9 +30,8 @@ func TestHotRestart(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
 	var upstream stack.InFlight
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hotRestartRules, Upstream: upstream.Track(http.HandlerFunc(streams)), HotRestart: true,
+	s := start(t, stack.Config{PoPs: 1, Rules: hotRestartRules, Upstream: upstream.Track(http.HandlerFunc(streams)), HotRestart: true,
 		Plugin: map[string]any{"rules": compiled(t, hotRestartRules)}}) // or before_rules decides until they are fetched
-	awaitRules(t, s)
 	pop := s.PoPs[0]
 	ended := make(chan error)
 	go func() { ended <- stream(t.Context(), pop.Addr, "/slot?for=60s") }()

@@ -63,7 +63,7 @@ func TestKnown(t *testing.T) {
 	fatal.If(t, a.Write(dir, "server", "localhost"))
 	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
 	log, rules := filepath.Join(dir, "access.log"), strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop")
-	s := stack.Start(t, stack.Config{
+	s := start(t, stack.Config{
 		PoPs: 1, Rules: rules,
 		Plugin: map[string]any{"region": "eu", "labels": map[string]string{"tier": "edge"}, "span_tags": true},
 		Bootstrap: func(b *envoy.Bootstrap) {
@@ -76,7 +76,6 @@ func TestKnown(t *testing.T) {
 			b.AddClientTLS(secure, filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"), ca)
 		},
 	})
-	awaitRules(t, s)
 	p := s.PoPs[0]
 	for _, c := range []struct {
 		path, claims string // no claims: no token
@@ -316,7 +315,7 @@ func TestTokens(t *testing.T) {
 	const recipes = "docs/recipes/"
 	rls := proc.FreeAddr(t)
 	rules, _, _ := strings.Cut(shipped(t, recipes+"tokens.yaml"), "\ntests:")
-	s := stack.Start(t, stack.Config{
+	s := start(t, stack.Config{
 		PoPs:         1,
 		Rules:        rules,
 		RegionConfig: "rls_listen: " + rls + "\nratelimit_bindings: " + filepath.Join(proc.Root(t), recipes, "tokens-bindings.yaml") + "\n",
@@ -325,7 +324,6 @@ func TestTokens(t *testing.T) {
 		},
 		Upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("x-total-tokens", "60000") }),
 	})
-	awaitRules(t, s)
 	p := s.PoPs[0]
 	ask := func(user string) int {
 		return do(t, p.Addr, http.MethodPost, "/v1/chat/completions", "x-user-id", user).Status

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -26,47 +28,88 @@ rules:
 `
 
 // Whatever clients, the region and Envoy's configuration do at a bad moment, Envoy lives, no hook panics and limits hold.
-// The native module has no sandbox, so it shows this with -short, too.
+// The native module has no sandbox, so it shows this with -short, too. The full form does all of it again and again, and no
+// memory is left. WEIR_SOAK sets for how long: 30m.
 func TestEnvoyLives(t *testing.T) {
-	if !envoy.Native() {
-		onlyLong(t)
-	}
 	t.Parallel()
+	for _, native := range []bool{false, true} {
+		if native || !envoy.Native() {
+			t.Run(map[bool]string{false: "WASM", true: "native"}[native], func(t *testing.T) {
+				if !native {
+					onlyLong(t)
+				}
+				t.Parallel()
+				envoyLives(t, native)
+			})
+		}
+	}
+}
+
+func envoyLives(t *testing.T, native bool) {
+	lasts := orLong(0, 2*time.Minute)
+	if text := os.Getenv("WEIR_SOAK"); text != "" {
+		lasts = fatal.Get(time.ParseDuration(text))(t)
+	}
+	var boot *envoy.Bootstrap
 	var update func(map[string]any)
 	var cluster func(there bool)
 	dir := t.TempDir()
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: livesRules, Links: true, Bootstrap: func(b *envoy.Bootstrap) {
-		if envoy.Native() && !testing.Short() {
-			b.SetVariant(envoy.CgoChecked)
+	s := start(t, stack.Config{PoPs: 1, Rules: livesRules, Links: true, Bootstrap: func(b *envoy.Bootstrap) {
+		if native {
+			b.SetNative()
+			if !testing.Short() {
+				b.SetVariant(envoy.CgoChecked)
+			}
 		}
 		b.SetMostHeaders(1100, 10_000)
-		update = b.FilterFrom(filepath.Join(dir, "filter.json"))
+		boot, update = b, b.FilterFrom(filepath.Join(dir, "filter.json"))
+		b.ListenersFrom(filepath.Join(dir, "listeners.json"))
 		cluster = b.ClusterFrom("weir_region", filepath.Join(dir, "cluster.json"))
 	}})
-	awaitRules(t, s)
 	p := s.PoPs[0]
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T)
-	}{
-		{"every byte in headers", func(t *testing.T) { everyByte(t, p) }},
-		{"1 MiB of headers", func(t *testing.T) { largeHeaders(t, p) }},
-		{"answers for streams that have ended", func(t *testing.T) { endBeforeTheAnswer(t, p) }},
-		{"streams that end while the region hangs", func(t *testing.T) { p.Link.Swallow(); waitAndReset(p, 100); p.Link.Heal() }},
-		{"streams that end in the middle of a rejection", func(t *testing.T) { resetRejections(t, p) }},
-		{"the cluster is removed", func(t *testing.T) { clusterIsRemoved(t, p, cluster) }},
-		{"new configurations while calls are out", func(t *testing.T) { newConfigurations(t, p, update) }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.run(t)
-			if p.Exited() {
-				t.Fatalf("the PoP has ended: %s\n%s", p.Ended(), p.Tail(30))
-			}
-			decidesExactly(t, p)
-			if n := panics(p); n != 0 {
-				t.Errorf("%d panics", n)
-			}
-		})
+	var memory []int64 // after each round
+	for end := time.Now().Add(lasts); len(memory) == 0 || time.Now().Before(end) && !t.Failed(); memory = append(memory, p.Memory()) {
+		for _, c := range []struct {
+			name string
+			run  func(t *testing.T)
+		}{
+			{"every byte in headers", func(t *testing.T) { everyByte(t, p) }},
+			{"1 MiB of headers", func(t *testing.T) { largeHeaders(t, p) }},
+			{"answers for streams that have ended", func(t *testing.T) { endBeforeTheAnswer(t, p) }},
+			{"streams that end while the region hangs", func(t *testing.T) { p.Link.Swallow(); waitAndReset(p, 100); p.Link.Heal() }},
+			{"streams that end while the region restarts", func(t *testing.T) { s.Region.Kill(); waitAndReset(p, 100); s.Region.Start() }},
+			{"streams that end in the middle of a rejection", func(t *testing.T) { resetRejections(t, p) }},
+			{"the cluster is removed", func(t *testing.T) { clusterIsRemoved(t, p, cluster) }},
+			{"new configurations while calls are out", func(t *testing.T) {
+				if r := newConfigurations(t, p, func(i int) { update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}}) }); r.Failed > 0 {
+					t.Errorf("%d requests have no answer: %v", r.Failed, r.FirstError)
+				}
+			}},
+			{"new listeners while calls are out", func(t *testing.T) {
+				newConfigurations(t, p, func(i int) {
+					boot.SetTrustedHops(i / 20 % 2) // once a second
+					boot.WriteListeners()
+				})
+			}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				c.run(t)
+				if p.Exited() {
+					t.Fatalf("the PoP has ended: %s\n%s", p.Ended(), p.Tail(30))
+				}
+				decidesExactly(t, p)
+				if n := panics(p); n != 0 {
+					t.Errorf("%d panics", n)
+				}
+			})
+		}
+	}
+	most := int64(16 << 20)
+	if !native {
+		most = 3 * 64 << 20 // a VM collects garbage when it has GOMEMLIMIT
+	}
+	if t.Logf("%d bytes after each round", memory); memory[len(memory)-1]-memory[len(memory)/3] > most {
+		t.Error("the PoP grows")
 	}
 	for _, how := range []string{"SIGTERM", "/quitquitquit"} {
 		t.Run("the end by "+how+" while calls are out", func(t *testing.T) { endsWhileCallsAreOut(t, p, how) })
@@ -90,9 +133,9 @@ func decidesExactly(t *testing.T, p *stack.PoP) {
 // everyByte has each byte in the value of a header that is a key, and in a name. Two requests with a byte that Envoy lets
 // pass are one key, which passes once.
 func everyByte(t *testing.T, p *stack.PoP) {
-	passed := 0
+	passed, user := 0, fmt.Sprint("x-user: ", time.Now().UnixNano())
 	for b := range 256 {
-		value := "x-user: a" + string([]byte{byte(b)}) + "z"
+		value := user + string([]byte{byte(b)}) + "z"
 		switch first, second := raw(t, p.Addr, "/byte", value), raw(t, p.Addr, "/byte", value); {
 		case first == 200 && second == 429:
 			passed++
@@ -127,9 +170,10 @@ func raw(t *testing.T, addr, path, line string) (status int) {
 
 // largeHeaders has a key of nearly 1 MiB, and 9,000 headers.
 func largeHeaders(t *testing.T, p *stack.PoP) {
+	user := fmt.Sprint("x-user: ", time.Now().UnixNano())
 	for name, line := range map[string]string{
-		"one value":    "x-user: " + strings.Repeat("u", 1<<20-1000),
-		"many headers": "x-user: many" + strings.Repeat("\r\nx-other: "+strings.Repeat("v", 90), 9000),
+		"one value":    user + strings.Repeat("u", 1<<20-1000),
+		"many headers": user + strings.Repeat("\r\nx-other: "+strings.Repeat("v", 90), 9000),
 	} {
 		// 431 is of the upstream, which takes less.
 		if first, second := raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line); first != 431 || second != 429 {
@@ -205,18 +249,22 @@ func clusterIsRemoved(t *testing.T, p *stack.PoP, cluster func(there bool)) {
 	p.Link.Heal()
 }
 
-// newConfigurations replaces the filter's configuration by ECDS while requests wait, and others have ended before their
-// answers: the old configurations end on any thread, with their calls.
-func newConfigurations(t *testing.T, p *stack.PoP, update func(map[string]any)) {
+// newConfigurations replaces the filter's configuration, or its listener, while requests wait, and others have ended before
+// their answers: the old configurations end on any thread, with their calls. A limit that was used up stays so, and no VM is left.
+func newConfigurations(t *testing.T, p *stack.PoP, update func(i int)) *drive.Result {
+	const vms = "wasm.envoy.wasm.runtime.v8.active"
+	running, user := p.Stats(vms)[vms], fmt.Sprint(time.Now().UnixNano())
+	isUsedUp := func() bool { return p.Get("/exact", "x-user", user).Status == http.StatusTooManyRequests }
+	proc.Eventually(t, time.Minute, "a limit is used up", isUsedUp)
 	p.Link.Slow(200 * time.Millisecond)
 	load := make(chan *drive.Result)
-	until := time.Now().Add(6 * time.Second)
+	until := time.Now().Add(3 * time.Second)
 	go func() {
-		r, _ := drive.Run(t.Context(), drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 500, Until: until, Request: drive.GetEach("/exact", "x-user", "load-")})
+		r, _ := drive.Run(t.Context(), drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 500, Until: until, Request: drive.GetEach("/exact", "x-user", user+"-")})
 		load <- r
 	}()
 	for i := 0; time.Now().Before(until) && !p.Exited(); i++ {
-		update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}})
+		update(i)
 		waitAndReset(p, 20) // takes 50 ms
 	}
 	r := <-load
@@ -224,6 +272,11 @@ func newConfigurations(t *testing.T, p *stack.PoP, update func(map[string]any)) 
 		t.Error("no request passed")
 	}
 	p.Link.Heal()
+	if !isUsedUp() {
+		t.Error("a limit that was used up is not any more")
+	}
+	proc.Eventually(t, time.Minute, "no VM is left", func() bool { return p.Stats(vms)[vms] == running })
+	return r
 }
 
 // endsWhileCallsAreOut ends Envoy while requests wait, and starts it again.

@@ -31,8 +31,7 @@ func TestMemory(t *testing.T) {
 	if !testing.Short() {
 		cfg.Plugin, cfg.RegionConfig = nil, ""
 	}
-	s := stack.Start(t, cfg)
-	awaitRules(t, s)
+	s := start(t, cfg)
 	t.Run("requests leave nothing behind", func(t *testing.T) { requestsLeaveNothingBehind(t, s) })
 	t.Run("unique keys", func(t *testing.T) { uniqueKeys(t, s) })
 }

@@ -20,7 +20,7 @@ func TestNative(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "access.log")
 	var boot *envoy.Bootstrap
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n  - { name: login, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact }\n",
+	s := start(t, stack.Config{PoPs: 1, Rules: "rules:\n  - { name: login, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact }\n",
 		Bootstrap: func(b *envoy.Bootstrap) {
 			boot = b
 			b.SetNative()
@@ -28,7 +28,6 @@ func TestNative(t *testing.T) {
 			b.LogMore(map[string]any{"metadata": "%DYNAMIC_METADATA(weir)%"})
 			b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
 		}})
-	awaitRules(t, s)
 	t.Run("dynamic metadata", func(t *testing.T) {
 		for _, user := range []string{"ann", "ann", "b\xffb", "b\xffb"} {
 			s.PoPs[0].Get("/", "x-user", user)

@@ -34,13 +34,12 @@ rules:
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var boots []*envoy.Bootstrap
-	s := stack.Start(t, stack.Config{Workers: 1, Rules: panicRules, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{Workers: 1, Rules: panicRules, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		b.SetVariant(envoy.Panicking)
 		b.SetPlugin(map[string]any{"before_rules": "allow"})
 		b.ListenersFrom(filepath.Join(t.TempDir(), "listeners.json"))
 		boots = append(boots, b)
 	})})
-	awaitRules(t, s)
 	for i, p := range s.PoPs {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()

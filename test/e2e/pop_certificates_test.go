@@ -46,10 +46,9 @@ func TestPoPCertificatesReload(t *testing.T) {
 	eu := region.New(t, region.Config{Dir: dir, Name: "eu", Rules: popRules, Flags: []string{"--state", "off", "--region", "eu",
 		"--tls-cert", server.file("tls.crt"), "--tls-key", server.file("tls.key"), "--tls-client-ca", server.file("ca.crt")}})
 	eu.Start()
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) {
+	s := start(t, stack.Config{PoPs: 1, RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetTLS("eu", pop.file("tls.crt"), pop.file("tls.key"), pop.file("ca.crt"))
 	}})
-	awaitRules(t, s)
 	const stat = "wasmcustom.weir.calls.reason.answered"
 	awaitAnswer := func(what string) {
 		t.Helper()

@@ -47,10 +47,9 @@ func TestRedisToCluster(t *testing.T) {
 		r.Start()
 		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
 	}
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
+	s := start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetCluster("weir_region", addrs...)
 	}})
-	awaitRules(t, s)
 
 	ctx, stop := context.WithCancel(t.Context())
 	results := make([]*drive.Result, 3)

@@ -29,11 +29,10 @@ func TestReplicas(t *testing.T) {
 		r.Start()
 		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
 	}
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
+	s := start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetNative() // is there at once
 		b.SetCluster("weir_region", addrs...)
 	}})
-	awaitRules(t, s)
 	t.Run("one hangs", func(t *testing.T) { replicaHangs(t, s, replicas[1]) })
 	t.Run("all restart", func(t *testing.T) { replicasRestart(t, s, replicas) })
 	t.Run("history", func(t *testing.T) { historyIsWhole(t, s, replicas) })

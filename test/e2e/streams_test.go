@@ -26,7 +26,7 @@ func TestStreams(t *testing.T) {
 	mux.Handle("/stream", slots.Track(http.HandlerFunc(streams)))
 	var upstreams []*loaded // of /v1/, by PoP
 	dir := t.TempDir()
-	s := stack.Start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + crashRules, Links: true, Upstream: mux,
+	s := start(t, stack.Config{Rules: "rules:\n" + fewSlotsRules + shedRules + crashRules, Links: true, Upstream: mux,
 		Bootstrap: bothModules(func(b *envoy.Bootstrap, native bool) {
 			if !native {
 				b.SetVariant(envoy.Panicking)
@@ -38,7 +38,6 @@ func TestStreams(t *testing.T) {
 			mux.Handle(own+"/v1/", u.held.Track(u))
 			upstreams = append(upstreams, u)
 		})})
-	awaitRules(t, s)
 	t.Run("slots", func(t *testing.T) {
 		for _, p := range s.PoPs {
 			freeInTheWholePoP(t, p)

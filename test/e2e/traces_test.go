@@ -17,14 +17,13 @@ import (
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	collector := otlp.Start(t)
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, RegionConfig: "otlp: http://" + collector.Addr + "\n",
+	s := start(t, stack.Config{PoPs: 1, Workers: 1, Links: true, RegionConfig: "otlp: http://" + collector.Addr + "\n",
 		Rules: "rules: [{ name: all, key: [{ header: x-user }], limit: 1000/1d, algorithm: fixed_window, consistency: exact, timeout: 1s }]\n",
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetNative()
 			b.Lay("tracing.yaml", "port_value: 4317", "port_value: "+port(collector.Addr), "numerator: 1,", "numerator: 100,")
 			b.AllowRuntime()
 		}})
-	awaitRules(t, s)
 	p := s.PoPs[0]
 	p.SetRuntime("tracing.opentelemetry.min_flush_spans", "1")
 	p.Link.Slow(400 * time.Millisecond)

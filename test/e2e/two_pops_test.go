@@ -21,9 +21,8 @@ func twoPoPsRules(quota int) string {
 // hangs, and last the region does.
 func TestTwoPoPsOneRegion(t *testing.T) {
 	redis := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	s := stack.Start(t, stack.Config{Rules: twoPoPsRules(10), Bootstrap: bothModules(func(*envoy.Bootstrap, bool) {}),
+	s := start(t, stack.Config{Rules: twoPoPsRules(10), Bootstrap: bothModules(func(*envoy.Bootstrap, bool) {}),
 		RegionConfig: fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", strings.Join(redis.Addrs(), ","))})
-	awaitRules(t, s)
 	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })
 	t.Run("a metric for an operator", func(t *testing.T) { operatorSees(t, s) })
 	t.Run("a forged X-Forwarded-For gains nothing", func(t *testing.T) { forgedForwardedForGainsNothing(t, s) })
