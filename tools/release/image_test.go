@@ -127,25 +127,6 @@ func (s *standIn) checkImage(t *testing.T, image v1.Image, title, arch string, w
 	}
 }
 
-// The images of a release and those of the Dockerfile are configured the same.
-func TestAsTheDockerfile(t *testing.T) {
-	text, err := os.ReadFile("../../Dockerfile")
-	must(t, err)
-	for _, stage := range []string{"regional", "global"} {
-		_, lines, _ := strings.Cut(string(text), "\nFROM scratch AS "+stage+"\n")
-		lines, _, _ = strings.Cut(lines, "\nFROM ")
-		name := "weir-" + stage
-		for _, want := range []string{
-			"WORKDIR " + state, "VOLUME " + state, "USER " + userIDs, "EXPOSE " + strings.Join(contents[name].ports, " "), `ENTRYPOINT ["/` + contents[name].programs[0] + `"]`,
-			"COPY --from=build /out/" + name + " /out/weir /", "COPY --from=build --chown=" + userIDs + " /dirs/state " + state,
-		} {
-			if !strings.Contains("\n"+lines+"\n", "\n"+want+"\n") {
-				t.Errorf("the stage %s has no line %s: change both", stage, want)
-			}
-		}
-	}
-}
-
 // A name without a registry is rejected: it would go to the one that Docker asks by default.
 func TestPushNowhere(t *testing.T) {
 	s := newStandIn(t)
