@@ -251,11 +251,13 @@ func TestBusyKey(t *testing.T) {
 // A request whose rules the region decides in calls of their own asks for the one that rejected it lately first. In one call
 // they are a group.
 func TestSuspectComesFirst(t *testing.T) {
+	const shared = `{"name":"b","key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"}`
 	for _, c := range []struct {
-		limit, order string
-		wants        int
-	}{{"other line", "first", 1}, {"other line", "last", 1}, {"exact", "first", 2}, {"exact", "last", 2}} {
-		w := newWorld(t, 1, starving(rejecting[c.limit], c.order))
+		timeout, rules string // of a, which rejects the user greedy
+		wants          int
+	}{{"900ms", "%s,%s", 1}, {"900ms", "%[2]s,%[1]s", 1}, {"500ms", "%s,%s", 2}, {"500ms", "%[2]s,%[1]s", 2}} {
+		rejects := `{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"` + c.timeout + `"}`
+		w := newWorld(t, 1, `{"rules":[`+fmt.Sprintf(c.rules, rejects, shared)+`]}`)
 		w.admit(0, "/", "greedy")
 		w.admit(0, "/", "greedy")
 		w.passes(2000)

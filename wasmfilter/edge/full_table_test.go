@@ -30,30 +30,6 @@ const manyAndFew = `{"rules":[
 	{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"%s},
 	{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","on_failure":"allow"%s}]}`
 
-// A key that is over its limit stays that when 50,000 others are asked for, of its rule and of another one.
-func TestSpentKeyOutlivesAFlood(t *testing.T) {
-	keys := 50_000
-	if testing.Short() {
-		keys = 5_000
-	}
-	for name, scope := range map[string]string{"region": "", "pop": `,"scope":"pop"`} {
-		for _, flood := range []string{"/a", "/b"} {
-			t.Run(name+" "+flood, func(t *testing.T) {
-				w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, scope, scope))
-				if n := w.admits(2, "/a", "ann"); n != 1 {
-					t.Fatalf("%d admitted, want 1", n)
-				}
-				for i := range keys {
-					w.admits(1, flood, fmt.Sprint("u", i))
-				}
-				if w.admits(1, "/a", "ann") != 0 {
-					t.Error("a key over its limit was admitted after a flood")
-				}
-			})
-		}
-	}
-}
-
 // Debts of one rule do not leave another one without its share while the region is unavailable.
 func TestDebtsLeaveOtherRulesTheirShare(t *testing.T) {
 	w := newNarrowWorld(t, 1, 4, `{"rules":[

@@ -8,7 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"pgregory.net/rapid"
 )
 
 // What a rejected client gets is what one exact limiter that saw the same requests
@@ -62,58 +61,6 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	if rejections < 20 {
 		t.Errorf("%s %s %s: %d rejections: this tests nothing", algorithm, where, rate, rejections)
 	}
-}
-
-// A client that is alone comes back after as many seconds as it was told, and is admitted: whatever requests cost,
-// whatever else was rejected before, and wherever the counter is. It is not told more than until the limit is whole,
-// but for a second and the time between two asks.
-func TestClientThatObeysIsRejectedOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pick := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
-		algorithm := pick("algorithm", "token_bucket", "fixed_window", "sliding_window", "sliding_log")
-		where := pick("where", "leased", "exact", "pop")
-		rate := pick("limit", "10/10s", "3/10s", "5/1s", "7/1m", "100/1m")
-		how := `"consistency":"` + where + `"`
-		switch {
-		case where == "pop" && algorithm == "sliding_log":
-			return // is rejected: the table keeps no logs
-		case where == "pop":
-			how = `"scope":"pop"`
-		case where == "leased" && rate != "5/1s":
-			how += `,"lease":{"interval":"` + pick("interval", "100ms", "100ms", "1s", "5s") + `"}`
-		}
-		most, _, _ := strings.Cut(rate, "/")
-		w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+rate+`","algorithm":"`+algorithm+`",`+
-			`"cost":{"header":"x-cost","max":`+most+`},`+how+`}]}`)
-		p := &w.workers[0].rules.InForce.ByRule[0][0]
-		l, asks := p.Limit, 2*p.Terms.Interval+p.Terms.Timeout // it may have to wait as long for an ask
-		twin := limit.State{}
-		charge := func(cost int64) { twin = l.Charge(twin, w.wall(), cost) }
-		for range rapid.IntRange(1, 30).Draw(t, "requests") {
-			worker, cost := rapid.IntRange(0, 1).Draw(t, "worker"), rapid.Int64Range(1, l.Spec().Count).Draw(t, "cost")
-			w.passes(lease.Millis(rapid.SampledFrom([]int{0, 1, 30, 400, 2500}).Draw(t, "pause")))
-			r := w.costly(worker, cost)
-			if r.Outcome == Admit {
-				charge(cost)
-				continue
-			}
-			whole := lease.CeilMillis(l.Peek(twin, w.wall(), 0).Reset)
-			if where != "pop" {
-				whole = max(whole, lease.Millis(w.region.counter(w.wall(), "r", "ann").ResetMS)) // with what is on lease
-			}
-			if r.RetryAfter == 0 || r.RetryAfter > whole+asks+1000 {
-				t.Fatalf("cost %d: retry after %d ms, the limit is whole after %d ms", cost, r.RetryAfter, whole)
-			}
-			if !rapid.Bool().Draw(t, "obeys") {
-				continue
-			}
-			w.passes(1000 * lease.Millis(seconds(r.RetryAfter)))
-			if again := w.costly(worker, cost); again.Outcome != Admit {
-				t.Fatalf("cost %d: told to come back after %d ms, and then after %d ms", cost, r.RetryAfter, again.RetryAfter)
-			}
-			charge(cost)
-		}
-	})
 }
 
 // Each rejection states the wait of its own cost, in seconds; 0: the request is admitted.
