@@ -252,15 +252,17 @@ func TestBusyKey(t *testing.T) {
 // they are a group.
 func TestSuspectComesFirst(t *testing.T) {
 	const shared = `{"name":"b","key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"}`
+	const window, slots = `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"`, `"limit":0,"algorithm":"concurrency"`
 	for _, c := range []struct {
-		timeout, rules string // of a, which rejects the user greedy
+		limit, timeout string // of a, which rejects the user greedy
+		order          string
 		wants          int
-	}{{"900ms", "%s,%s", 1}, {"900ms", "%[2]s,%[1]s", 1}, {"500ms", "%s,%s", 2}, {"500ms", "%[2]s,%[1]s", 2}} {
-		rejects := `{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"` + c.timeout + `"}`
-		w := newWorld(t, 1, `{"rules":[`+fmt.Sprintf(c.rules, rejects, shared)+`]}`)
+	}{{window, "900ms", "%s,%s", 1}, {window, "900ms", "%[2]s,%[1]s", 1}, {slots, "900ms", "%[2]s,%[1]s", 1}, {window, "500ms", "%s,%s", 2}, {window, "500ms", "%[2]s,%[1]s", 2}} {
+		rejects := fmt.Sprintf(`{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s,"timeout":%q}`, c.limit, c.timeout)
+		w := newWorld(t, 1, `{"rules":[`+fmt.Sprintf(c.order, rejects, shared)+`]}`)
 		w.admit(0, "/", "greedy")
 		w.admit(0, "/", "greedy")
-		w.passes(2000)
+		w.now += 2000
 		w.request(0, "/", "greedy")
 		w.answer(0)
 		if wants := w.region.last.Wants; len(w.calls) > 0 || len(wants) != c.wants || c.wants == 1 && wants[0].Rule != "a" {
