@@ -30,28 +30,6 @@ const manyAndFew = `{"rules":[
 	{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"%s},
 	{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","on_failure":"allow"%s}]}`
 
-// Debts of one rule do not leave another one without its share while the region is unavailable.
-func TestDebtsLeaveOtherRulesTheirShare(t *testing.T) {
-	w := newNarrowWorld(t, 1, 4, `{"rules":[
-		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"9/24h","on_failure":"allow"},
-		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"500/1h","on_failure":"local"}]}`)
-	rejected := 0
-	for i := range 10_700 {
-		for path, users := range map[string]int{"/a": 2000, "/b": 48} {
-			if r := w.request(0, path, fmt.Sprint("u", i%users)); path == "/b" {
-				if w.cut(); r.Outcome != Admit {
-					rejected++
-				}
-			}
-			w.cut()
-		}
-		w.now++
-	}
-	if rejected > 107 {
-		t.Errorf("%d of 10,700 requests of another rule are rejected", rejected)
-	}
-}
-
 // While the region is away every key owes. Those of one rule that find no place are
 // admitted without being noted; the others' debts and other rules' places stay.
 func TestDebtsMakeRoom(t *testing.T) {

@@ -2,7 +2,6 @@ package edge
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -60,31 +59,6 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	}
 	if rejections < 20 {
 		t.Errorf("%s %s %s: %d rejections: this tests nothing", algorithm, where, rate, rejections)
-	}
-}
-
-// Each rejection states the wait of its own cost, in seconds; 0: the request is admitted.
-func TestRetryAfterOfCosts(t *testing.T) {
-	const large = 1<<32 - 1
-	for _, c := range []struct {
-		limit, how string
-		costs      []int64
-		waits      []int64
-	}{
-		{"10/10s", `"algorithm":"sliding_window","consistency":"leased"`, []int64{10, 10, 1}, []int64{0, 20, 11}},
-		{"10/10s", `"algorithm":"sliding_window","consistency":"exact"`, []int64{9, 2, 2, 1}, []int64{0, 12, 12, 0}},
-		{"10/10s", `"algorithm":"token_bucket","consistency":"leased"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
-		{"10/10s", `"algorithm":"token_bucket","consistency":"exact"`, []int64{9, 2, 10, 2}, []int64{0, 1, 9, 1}},
-		{"10/10s", `"algorithm":"token_bucket","scope":"pop"`, []int64{10, 1, 10, 5, 1}, []int64{0, 1, 10, 5, 1}},
-		{"1/366d", `"algorithm":"token_bucket","scope":"pop"`, []int64{1, 1}, []int64{0, 366 * 86400}},
-		{"4294967295/24h", `"algorithm":"fixed_window","consistency":"exact"`, []int64{large, large}, []int64{0, 56_600}},
-	} {
-		w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+c.limit+`","cost":{"header":"x-cost","max":`+strings.Split(c.limit, "/")[0]+`},`+c.how+`}]}`)
-		for i, cost := range c.costs {
-			if r := w.costly(0, cost); seconds(r.RetryAfter) != c.waits[i] || (r.Outcome == Deny) != (c.waits[i] > 0) {
-				t.Errorf("%s: request %d of cost %d: retry after %d ms, want %d s", c.how, i, cost, r.RetryAfter, c.waits[i])
-			}
-		}
 	}
 }
 

@@ -212,54 +212,6 @@ func TestSettleHeaders(t *testing.T) {
 	}
 }
 
-// TestSettleAfterTheWindow: nothing goes back to a window that is over.
-func TestSettleAfterTheWindow(t *testing.T) {
-	for name, rules := range failureRules(5) {
-		w := newWorld(t, 1, rules)
-		var streams []*Request
-		for range 5 {
-			streams = append(streams, w.request(0, "/", "ann"))
-			w.settle()
-		}
-		w.now += 2 * 3600_000
-		w.pass(200)
-		w.settle()
-		for range 5 {
-			r := w.request(0, "/", "ann")
-			w.settle()
-			w.responds(0, r, 401)
-		}
-		for _, r := range streams {
-			w.responds(0, r, 200)
-		}
-		w.pass(1100)
-		w.settle()
-		if w.admit(0, "/", "ann") {
-			t.Errorf("%s: admitted by units of a window that is over", name)
-		}
-	}
-}
-
-// TestSettleWithoutItsRegion: what a region that is away does not hear of uses its unit until the window ends.
-func TestSettleWithoutItsRegion(t *testing.T) {
-	for _, lost := range []string{"before", "after"} {
-		w := newWorld(t, 1, failuresRule(5, `,"consistency":"exact"`))
-		r := w.request(0, "/", "ann")
-		w.settle()
-		w.responds(0, r, 200)
-		w.pass(1200) // it waits for a call of others
-		if len(w.calls) != 1 {
-			t.Fatalf("%d calls give the unit back", len(w.calls))
-		}
-		w.lose(0, lost == "after")
-		w.pass(3000)
-		w.settle()
-		if spent, want := w.charged("failures"), map[string]int64{"before": 1, "after": 0}[lost]; spent != want {
-			t.Errorf("lost %s the region had it: %d charged, want %d", lost, spent, want)
-		}
-	}
-}
-
 // TestSettleByOtherRules: streams that began under other rules settle by those that they began with. Where the rule still
 // counts on the same counter it gets its units back, otherwise nobody does.
 func TestSettleByOtherRules(t *testing.T) {
