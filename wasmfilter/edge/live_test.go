@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 	"google.golang.org/protobuf/proto"
@@ -284,7 +285,7 @@ func TestMember(t *testing.T) {
 	w := newWorld(t, 0, shownRules)
 	w.config.PoP, w.config.Region, w.region.share = "fra1", "eu", 250
 	for range 2 {
-		w.start().Version = "1.2"
+		w.start()
 	}
 	w.watched(nil)
 	for range 250 {
@@ -300,7 +301,7 @@ func TestMember(t *testing.T) {
 			t.Errorf("%d keys in %d places", m.Keys, m.Places)
 		}
 		m.Keys, m.Places, m.AgeMs, m.RulesAgeMs = 0, 0, m.AgeMs/10_000, m.RulesAgeMs/10_000
-		want := &quotav1.Member{Version: "1.2", RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250}
+		want := &quotav1.Member{Version: version.Version, RulesVersion: w.region.set.Version, AgeMs: 2, RulesAgeMs: 2, ReservePerMille: 250}
 		if !proto.Equal(m, want) || string(r.Holder) != string(x.pop.Holder[:]) || r.Pop != "fra1" || r.Region != "eu" || r.Worker != x.pop.Number || len(r.Decisions) > 0 {
 			t.Errorf("%+v, want %+v", r, want)
 		}

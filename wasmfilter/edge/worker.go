@@ -63,8 +63,6 @@ type Port struct {
 	// reported to the region: their rule is gone.
 	Unreported uint64
 	BeforeAny  uint64 // requests decided by before_rules
-
-	Version string // of the module, as reports state it
 }
 
 // Worker is one worker thread's part of a PoP: a few machines, each of which uses
@@ -233,14 +231,14 @@ const lateTick lease.Millis = 150
 
 // report sends a report to somebody who watches, if one is due.
 func (w *Worker) report(now lease.Millis) {
-	self := live.Self{Version: w.Version}
+	var fill Fill
 	if w.leader.Leads {
-		self.Keys, self.Places = w.upkeep.fill.Keys, w.upkeep.fill.Places
+		fill = w.upkeep.fill
 	}
 	if e := w.rules.Error; e != "" { // it has that now
 		w.live.Problem(now, e)
 	}
-	w.live.Tick(now, self)
+	w.live.Tick(now, fill.Keys, fill.Places)
 }
 
 // Problem notes what went wrong, for reports.

@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -75,7 +74,7 @@ func newPlugin(m *VM, context uint32, text []byte, panicked bool) *plugin {
 	p.wall = m.host.Wall()
 	store := m.host.Store(identity(p.name, &cfg))
 	p.worker = edge.New(cfg, store, m.host.Entropy(), m.host.Now(), p.wall)
-	p.worker.Trace, p.worker.Version = p.host.Span, version.Version
+	p.worker.Trace = p.host.Span
 	p.maker.Headers, p.maker.TimeOfDay = cfg.Headers, p.worker.DecidedAt
 	p.known.host = m.host
 	p.in.Fetch, p.in.PoP = &p.known, &rule.PoP{Region: cfg.Region, Labels: cfg.Labels}

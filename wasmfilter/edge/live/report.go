@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/pop"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -40,6 +41,8 @@ type Reporter struct {
 	rules  *rulebook.Rulebook
 	uplink *uplink.Uplink
 
+	keys      int // in the table, see Tick
+	places    int
 	started   lease.Millis
 	shared    lease.Millis // until when somebody watches, by the last answer to any worker
 	watched   bool         // somebody watches
@@ -58,13 +61,6 @@ type Reporter struct {
 	top     []topkeys.Key
 }
 
-// Self is what a worker knows of itself.
-type Self struct {
-	Version string // of the module
-	Keys    int    // in the fuller of the tables, which have so many
-	Places  int    // 0: another worker counts
-}
-
 // New returns the reporter of a worker that starts now.
 func New(cfg *rulebook.Config, pop *pop.PoP, rules *rulebook.Rulebook, up *uplink.Uplink, now lease.Millis) *Reporter {
 	return &Reporter{
@@ -78,8 +74,10 @@ func (r *Reporter) Problem(now lease.Millis, text string) {
 	r.problem, r.problemAt = strings.ToValidUTF8(text[:min(len(text), wire.MaxProblem)], ""), now
 }
 
-// Tick sends a report if one is due, and begins or ends to collect.
-func (r *Reporter) Tick(now lease.Millis, self Self) {
+// Tick sends a report if one is due, and begins or ends to collect. keys are those in the fuller of the tables, which have so many
+// places; 0: another worker counts.
+func (r *Reporter) Tick(now lease.Millis, keys, places int) {
+	r.keys, r.places = keys, places
 	w := &r.uplink.Watch
 	switch until := r.pop.Watched(); {
 	case until != r.shared: // once: an answer to this worker may end it
@@ -96,12 +94,12 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 		}
 	}
 	if !r.watched {
-		r.tickRecord(now, self)
+		r.tickRecord(now)
 		return
 	}
 	if now >= r.next && !r.uplink.Reporting() {
 		r.next, r.record = now+reportEvery, now+recordEvery
-		m := r.report(now, self)
+		m := r.report(now)
 		r.addKeys(now, m)
 		r.send(now, m, true)
 		if r.View != nil {
@@ -122,12 +120,12 @@ func (r *Reporter) Tick(now lease.Millis, self Self) {
 }
 
 // tickRecord sends a report for the history if one is due, and anything was decided since the last one.
-func (r *Reporter) tickRecord(now lease.Millis, self Self) {
+func (r *Reporter) tickRecord(now lease.Millis) {
 	if now < r.record || r.uplink.Reporting() {
 		return
 	}
 	r.record = now + recordEvery
-	m := r.report(now, self)
+	m := r.report(now)
 	sum := requests(m)
 	busy := sum > r.reported+quiet
 	switch {
@@ -182,11 +180,11 @@ func (r *Reporter) send(now lease.Millis, m *wire.ReportRequest, keys bool) {
 }
 
 // report is what the worker shows now. It is valid until something is decided.
-func (r *Reporter) report(now lease.Millis, self Self) *wire.ReportRequest {
+func (r *Reporter) report(now lease.Millis) *wire.ReportRequest {
 	m := &r.request
 	*m = wire.ReportRequest{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
-		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region, Member: r.member(now, self),
+		Holder: r.pop.Holder[:], Worker: r.pop.Number, Pop: r.cfg.PoP, Region: r.cfg.Region, Member: r.member(now),
 		Keys: m.Keys[:0], Denied: m.Denied[:0], Rules: m.Rules[:0], Decisions: m.Decisions[:0], Trials: m.Trials[:0],
 	}
 	if r.rules.InForce != nil {
@@ -209,11 +207,11 @@ func (r *Reporter) addKeys(now lease.Millis, m *wire.ReportRequest) {
 	}
 }
 
-func (r *Reporter) member(now lease.Millis, self Self) wire.Member {
+func (r *Reporter) member(now lease.Millis) wire.Member {
 	since := func(t lease.Millis) uint64 { return uint64(max(now-t, 0)) }
 	m := wire.Member{
-		Version: self.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
-		AgeMs: since(r.started), RulesAgeMs: uint64(r.rules.Age(now)), Keys: uint64(self.Keys), Places: uint64(self.Places),
+		Version: version.Version, RulesVersion: r.rules.Version, RulesRevision: rule.Number(r.rules.Revision),
+		AgeMs: since(r.started), RulesAgeMs: uint64(r.rules.Age(now)), Keys: uint64(r.keys), Places: uint64(r.places),
 		DegradedMs: uint64(r.uplink.Degraded(now)), Error: r.problem, ReservePerMille: uint32(r.uplink.Share),
 	}
 	if r.problem != "" {
