@@ -25,8 +25,12 @@ type taker struct {
 // take decides a hit by what this PoP has.
 func (d *taker) take(now lease.Millis, h *hit) holder.Verdict {
 	switch {
-	case h.noSecret:
-		return h.withoutKey()
+	case h.noSecret: // its key cannot be hashed, and is not counted in plain
+		if h.uncountable(rulebook.FailedOpen) == holder.Admit {
+			return holder.Admit
+		}
+		h.quota.Reset = failedRetry
+		return holder.Reject
 	case h.policy.Concurrency:
 		return d.enter(now, h)
 	case h.policy.Local:
@@ -183,27 +187,18 @@ func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	h.policy.Denials.Remember(h.key.Hash, table.Rejection{Until: until, RetryAt: now + h.quota.Reset, Cost: h.cost, OwnLimit: e.OwnLimit, Blocked: h.blocked})
 }
 
-// withoutPlace decides by on_failure a hit that has no place in the table.
-func (h *hit) withoutPlace() holder.Verdict {
-	h.uncounted = true
+// uncountable decides by on_failure a hit that cannot be counted: by this decision if that admits it, and else by the next one.
+func (h *hit) uncountable(allowed rulebook.Decision) holder.Verdict {
+	h.uncounted, h.decision = true, allowed
 	if h.policy.Rule.OnFailure.FailUncounted().Admitted {
-		h.decision = rulebook.FullAllowed
 		return holder.Admit
 	}
-	h.decision, h.status = rulebook.FullDenied, h.policy.Rule.DenyStatus
+	h.decision, h.status = allowed+1, h.policy.Rule.DenyStatus
 	return holder.Reject
 }
 
-// withoutKey decides by on_failure a hit whose key cannot be hashed, and is not counted in plain.
-func (h *hit) withoutKey() holder.Verdict {
-	h.uncounted = true
-	if h.policy.Rule.OnFailure.FailUncounted().Admitted {
-		h.decision = rulebook.FailedOpen
-		return holder.Admit
-	}
-	h.decision, h.status, h.quota.Reset = rulebook.FailedClosed, h.policy.Rule.DenyStatus, failedRetry
-	return holder.Reject
-}
+// withoutPlace decides a hit that has no place in the table.
+func (h *hit) withoutPlace() holder.Verdict { return h.uncountable(rulebook.FullAllowed) }
 
 // takeLocal decides a hit of scope: pop, whose counter is in the table itself. Keys
 // that find no place share one counter per rule and page.

@@ -107,29 +107,23 @@ func TestShadowRejectionIsLogged(t *testing.T) {
 
 // With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
 func TestSpanTags(t *testing.T) {
-	rules := withRules(t, userRules)
-	for _, on := range []bool{false, true} {
-		if on {
-			rules = strings.Replace(rules, "{", `{"span_tags":true,`, 1)
-		}
-		e := startNew(t, rules, 1)
-		var got []string
+	const key = "weir.key=bob weir.remaining=0 "
+	for config, want := range map[string][2]string{ // of requests that are allowed, and of one that is denied
+		"{": {"", "weir.rule=user " + key},
+		`{"span_tags":true,`: {
+			"weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ",
+			"weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false " + key,
+		},
+	} {
+		e := startNew(t, strings.Replace(withRules(t, userRules), "{", config, 1), 1)
 		for range 6 { // of which some wait for the region, and some have a lease
-			got = append(got, e.get(0, "/v1/a", "x-user", "ann").tags)
+			if got := e.get(0, "/v1/a", "x-user", "ann").tags; got != want[0] {
+				t.Errorf("%s: %q, want %q", config, got, want[0])
+			}
 		}
 		x := e.send(0, ":path", "/v1/a", "x-user", "bob")
-		e.settle(grantOf(0))
-		got = append(got, x.tags)
-		want := make([]string, 7)
-		want[6] = "weir.rule=user weir.key=bob weir.remaining=0 "
-		if on {
-			allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false weir.key=bob weir.remaining=0 "
-			want = []string{allowed, allowed, allowed, allowed, allowed, allowed, denied}
-		}
-		for i := range want {
-			if want[i] != got[i] {
-				t.Errorf("span_tags %t: request %d has %q, want %q", on, i, got[i], want[i])
-			}
+		if e.settle(grantOf(0)); x.tags != want[1] {
+			t.Errorf("%s: %q, want %q", config, x.tags, want[1])
 		}
 		if none := e.get(0, "/other"); none.tags != "" {
 			t.Errorf("a request without a rule has %q", none.tags)
