@@ -103,17 +103,18 @@ func TestOverdrawnIsReported(t *testing.T) {
 // No request waits longer than its rule's timeout, answered or not.
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
-	w.workers[0].cfg.CallsInFlight = 1
 	w.request(0, "/", "zoe")
 	w.now += 30 // the region is far: no call is late yet
 	w.answer(0)
-	w.request(0, "/", "ann")
+	for i := range 4 { // as many calls as may be in flight
+		w.request(0, "/", fmt.Sprint("u", i))
+	}
 	w.now += 60
-	late := w.request(0, "/", "bob") // behind the call of ann
+	late := w.request(0, "/", "bob") // behind these
 	w.now += 10
 	w.answer(0)
-	if len(w.calls) != 1 || w.calls[0].call.Timeout != 90 {
-		t.Fatalf("the call may take %d ms, want 90: what is left to its request", w.calls[0].call.Timeout)
+	if last := w.calls[len(w.calls)-1].call; len(w.calls) != 4 || last.Timeout != 90 {
+		t.Fatalf("the last of %d calls may take %d ms, want 90: what is left to its request", len(w.calls), last.Timeout)
 	}
 	w.pass(200)
 	if late.Outcome != Deny {
@@ -228,17 +229,18 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[
 		{"name":"a","match":{"header":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"},
 		{"name":"b","match":{"path":"/"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"},
-		{"name":"c","match":{"path":"/c"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
-	w.workers[0].cfg.CallsInFlight = 1
+		{"name":"c","match":{"path":"/c"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
 	if !w.admit(0, "/", "greedy") || w.admit(0, "/", "greedy") {
 		t.Fatal("want one request of greedy admitted, and the next one denied")
 	}
 	w.pass(2000)
 	w.settle()
-	w.request(0, "/c", "any")
+	for i := range 4 { // as many calls as may be in flight
+		w.request(0, "/c", fmt.Sprint("u", i))
+	}
 	greedy, honest := w.request(0, "/", "greedy"), w.request(0, "/", "ann")
-	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
-		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
+	if len(w.calls) != 4 || greedy.Outcome != Wait || honest.Outcome != Wait {
+		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for one of four calls", len(w.calls), greedy.Outcome, honest.Outcome)
 	}
 	lane := w.workers[0].uplink.Lane(&w.workers[0].rules.InForce.ByRule[0][0])
 	for range 2 { // the next one opens the breaker

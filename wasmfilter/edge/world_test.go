@@ -47,7 +47,7 @@ func newWorld(t tester, workers int, rules string) *world {
 	t.Helper()
 	set := mustRules(t, rules)
 	w := &world{t: t, now: 1_000_000, store: tabletest.New(), region: newRegion(t, set)}
-	w.config = rulebook.Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", Hash: 1}
+	w.config = rulebook.Config{Rules: set, PagesLog2: 4, RulesEvery: 5000, RegionCluster: "region", Hash: 1}
 	return w.starts(workers)
 }
 

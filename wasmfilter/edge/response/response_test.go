@@ -25,7 +25,7 @@ const twoRules = `{"rules":[
 func newWorker(t *testing.T, rules string) *edge.Worker {
 	t.Helper()
 	set := fatal.Get(read.JSON([]byte(rules)))(t)
-	return edge.New(rulebook.Config{Rules: set, RegionCluster: "region", PagesLog2: 4, CallsInFlight: 1, RulesEvery: 5000, Hash: 1},
+	return edge.New(rulebook.Config{Rules: set, RegionCluster: "region", PagesLog2: 4, RulesEvery: 5000, Hash: 1},
 		tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6}, 1000, wall)
 }
 

@@ -70,12 +70,6 @@ type Config struct {
 	// 32768 pages of at most 32 keys each. All plugins that share a table,
 	// because vm_id, name, region, region_cluster and pop are the same, must agree on it. Default 32768.
 	PagesLog2 int
-	// CallsInFlight (calls_in_flight) is how many calls each worker and timeout
-	// may have under way; 1 to 64. What is missed meanwhile travels with the next one.
-	// Calls that take much longer than the last ones are not counted, up to four times
-	// this number. Default 4.
-	CallsInFlight int
-
 	// Error is why the newest configuration was rejected; this one is used in its place.
 	Error string
 
@@ -85,13 +79,10 @@ type Config struct {
 // configFields are the fields of the plugin configuration.
 var configFields = []string{
 	"region_cluster", "authority", "pop", "region", "labels", "jwt_payload", "before_rules", "rules", "rules_every_ms",
-	"ratelimit_headers", "span_tags", "table_pages", "calls_in_flight",
+	"ratelimit_headers", "span_tags", "table_pages",
 }
 
-const (
-	defaultRulesEvery = 500 // a change is to reach every PoP within a second
-	defaultInFlight   = 4
-)
+const defaultRulesEvery = 500 // a change is to reach every PoP within a second
 
 // ReadConfig reads a plugin configuration. The error is [strict.Errors] or a
 // *[strict.Error], with position and field. With an error the configuration has the fields
@@ -151,8 +142,6 @@ func (c *Config) fields(v strict.Value) {
 	case ok:
 		c.PagesLog2 = bits.TrailingZeros64(uint64(n))
 	}
-	calls, _ := v.Field("calls_in_flight").Int(1, 64)
-	c.CallsInFlight = int(calls)
 }
 
 // Bounds of what an operator names.
@@ -196,7 +185,6 @@ func text(v strict.Value, most int) string {
 func (c Config) WithDefaults() Config {
 	c.Authority, c.JWTPayload = cmp.Or(c.Authority, c.RegionCluster), cmp.Or(c.JWTPayload, "payload")
 	c.RulesEvery = cmp.Or(c.RulesEvery, defaultRulesEvery)
-	c.CallsInFlight = cmp.Or(c.CallsInFlight, defaultInFlight)
 	if c.Hash == 0 {
 		c.Headers, c.PagesLog2 = true, table.MaxPagesLog2
 	}

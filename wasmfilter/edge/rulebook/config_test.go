@@ -29,7 +29,6 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","labels":{` + manyLabels(17) + `}}`:                                                             "labels: has 17 labels; write at most 16",
 		`{"region_cluster":"r","jwt_payload":""}`:                                                                              "jwt_payload: has 0 bytes; write a text of 1 to 256 bytes",
 		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
-		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
 		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a b","limit":"1/1s"}]}}`:                                             "rules.rules[0].name",
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a","limit":"99999999999/1s"}]}}`:                                     "rules.rules[0].limit",
@@ -73,7 +72,7 @@ func TestReadConfigInPart(t *testing.T) {
 			t.Errorf("%s: no error", text)
 		}
 		got := Config{DenyBeforeRules: c.DenyBeforeRules, RegionCluster: c.RegionCluster, PoP: c.PoP}
-		if !reflect.DeepEqual(got, want) || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+		if !reflect.DeepEqual(got, want) || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.RulesEvery != 500 {
 			t.Errorf("%s: %+v", text, c)
 		}
 	}
@@ -86,7 +85,7 @@ func TestReadConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RegionCluster != "r" || c.Authority != "r" || c.PoP != "fra1" || !c.DenyBeforeRules || c.PagesLog2 != 6 ||
-		c.Region != "eu" || len(c.Labels) != 1 || c.Labels["tier"] != "edge" || c.JWTPayload != "claims" || c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+		c.Region != "eu" || len(c.Labels) != 1 || c.Labels["tier"] != "edge" || c.JWTPayload != "claims" || c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.RulesEvery != 500 {
 		t.Errorf("%+v", c)
 	}
 	longest := `{"region_cluster":"r","pop":"` + strings.Repeat("p", 128) + `","labels":{"tier":"` + strings.Repeat("e", 64) + `",` + manyLabels(15) + `}}`

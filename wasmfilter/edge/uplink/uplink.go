@@ -98,8 +98,8 @@ func (u *Uplink) Degraded(now lease.Millis) (d lease.Millis) {
 // the last ones took do not count, within a bound: a replica that hangs must not keep the
 // others from being asked.
 func (u *Uplink) mayCall(now lease.Millis, l *Lane) bool {
-	if l.flying < u.cfg.CallsInFlight || l.flying >= lateShare*u.cfg.CallsInFlight {
-		return l.flying < u.cfg.CallsInFlight
+	if l.flying < callsInFlight || l.flying >= lateShare*callsInFlight {
+		return l.flying < callsInFlight
 	}
 	n := 0
 	for _, f := range u.flights {
@@ -107,12 +107,14 @@ func (u *Uplink) mayCall(now lease.Millis, l *Lane) bool {
 			n++
 		}
 	}
-	return n < u.cfg.CallsInFlight
+	return n < callsInFlight
 }
 
 const (
-	lateShare                = 4 // times as many calls may be in flight where most are late
-	soonestLate lease.Millis = 10
+	// callsInFlight is how many calls a lane may have under way. What is missed meanwhile travels with the next one.
+	callsInFlight              = 4
+	lateShare                  = 4 // times as many calls may be in flight where most are late
+	soonestLate   lease.Millis = 10
 )
 
 // maxReports bounds what waits to be given back, or to be reported, per lane. Units beyond

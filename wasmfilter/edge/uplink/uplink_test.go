@@ -31,7 +31,7 @@ type way struct {
 func newWay(t *testing.T) *way {
 	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1m","timeout":"100ms"}]}`)))(t)
 	w := &way{t: t, now: 1000}
-	cfg := &rulebook.Config{CallsInFlight: 4, RulesEvery: 5000, Rules: set}
+	cfg := &rulebook.Config{RulesEvery: 5000, Rules: set}
 	p := pop.Join(tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6})
 	rules := rulebook.New(cfg, p, pop.NewLeader(p, 1), func(p *rulebook.Policy) {
 		p.Lane = w.LaneFor(p.Terms.Timeout, p.Shadow)
