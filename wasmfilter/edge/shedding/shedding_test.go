@@ -200,35 +200,6 @@ func TestStarvedWorker(t *testing.T) {
 	}
 }
 
-// What a worker claimed and does not use is there for others once it has ticked.
-func TestClaimIsGivenUp(t *testing.T) {
-	c := newCrowd(t, 2, 100, "", "")
-	for range 80 {
-		c.come(0, shed.Normal, "ann")
-	}
-	c.leaveAll()
-	c.workers[0].Tick(c.now)
-	for range 70 {
-		c.come(1, shed.Critical, "bob")
-	}
-	if n := len(c.open); n != 70 {
-		t.Errorf("%d of 70 critical requests are admitted, with nothing else in flight", n)
-	}
-}
-
-// What a VM had in flight that was thrown away counts for 10 s.
-func TestWorkerStartsAnew(t *testing.T) {
-	c := newCrowd(t, 1, 4, "", "")
-	c.comes(4, shed.Critical)
-	c.workers = nil
-	c.start()
-	for _, admitted := range []bool{false, true} {
-		if c.pass(5000); c.come(0, shed.Critical, "ann") != admitted {
-			t.Errorf("5 s later: admitted %v", !admitted)
-		}
-	}
-}
-
 // What is in flight belongs to the rule by its name, whatever becomes of the rules.
 func TestRulesChange(t *testing.T) {
 	c := newCrowd(t, 2, 10, "", "")
@@ -393,30 +364,6 @@ func TestOneClass(t *testing.T) {
 	}
 	if want := int(ratio * 4000 / shed.Million); rejected < want*9/10 || rejected > want*11/10 {
 		t.Errorf("%d of 4000 requests of one client are rejected, want %d", rejected, want)
-	}
-}
-
-// Streams that stay open take room and nothing else: however long they last, the ratio stays 0 and critical requests pass.
-func TestIdleStreams(t *testing.T) {
-	c := newCrowd(t, 1, 20, "", `"profile":"fast",`)
-	for _, streams := range []int{15, 16} { // of 16 that are not critical
-		for len(c.open) < streams {
-			if !c.come(0, shed.Normal, "watcher") {
-				t.Fatalf("stream %d is rejected", len(c.open))
-			}
-		}
-		for i := range 5 * 600 { // ten minutes of 5 requests a second
-			class := []shed.Class{shed.Normal, shed.Critical}[i%2]
-			if admitted := c.come(0, class, "ann"); admitted != (class == shed.Critical || streams == 15) {
-				t.Fatalf("%d streams, request %d, %v: admitted %v", streams, i, class, admitted)
-			} else if admitted {
-				c.leave(len(c.open) - 1)
-			}
-			c.pass(200)
-		}
-		if ratio := c.rule(0).Ratio; ratio != 0 {
-			t.Errorf("%d streams: the ratio is %d", streams, ratio)
-		}
 	}
 }
 
