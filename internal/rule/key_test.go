@@ -177,26 +177,6 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Cookies are those of the request that is matched, also where one follows another.
-func TestCookiesOfEachRequest(t *testing.T) {
-	set, m := decode(t, `{"rules":[{"name":"a","key":[{"cookie":"sid"}],"limit":"5/1m"},{"name":"b","key":[{"cookie":"sid"}],"limit":"5/1m"}]}`), rule.Matches{}
-	for _, want := range []string{"1", "2", "", "3"} {
-		q := placed(set, ":path", "/")
-		if want != "" {
-			q = placed(set, ":path", "/", "cookie", "sid="+want)
-		}
-		set.Match(q, &m)
-		for _, h := range m.Hits {
-			if string(h.Key) != want {
-				t.Errorf("rule %d counts %q, want %q", h.Rule, h.Key, want)
-			}
-		}
-		if missing := len(m.MissingKey) > 0; missing != (want == "") {
-			t.Errorf("cookie %q: its key is missing %v", want, missing)
-		}
-	}
-}
-
 // TestKeysNeverCollide generates values, makes them a key and reads them back. The key is one line of UTF-8, and the key
 // of what is read of it is itself.
 func TestKeysNeverCollide(t *testing.T) {

@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,9 +41,22 @@ func TestMatch(t *testing.T) {
 	for _, test := range []struct{ name, match, yes, no string }{
 		{"everything", `{}`, `none | :method GET & :path / & :authority a`, ``},
 		{"method", `{"method":["GET","HEAD"]}`, `:method GET | :method HEAD`, `none | :method get | :method POST`},
+		{"method in any case", `{"method":["GET","PUT"],"ignore_case":true}`, `:method put | :method gEt | :method GET`, `none | :method POST`},
 		{"exact path", `{"path":"/login"}`, `:path /login | :path /login?next=/ | :path /login#top`, `none | :path /login/ | :path /Login | :path /logi | :path /x?/login`},
 		{"prefix", `{"path":{"prefix":"/v1/"}}`, `:path /v1/ | :path /v1/users?a=b`, `none | :path /v1 | :path /v10/ | :path /v1?x=/ | :path /a/v1/`},
 		{"regular expression", `{"path":{"regex":"/users/[0-9]+|/me"}}`, `:path /users/17 | :path /users/17?x | :path /me`, "none | :path /users/17/x | :path /users/ | :path /a/me | :path /me\n"},
+		{
+			"template /v1/users/{id}", `{"path":{"template":"/v1/users/{id}"}}`,
+			`:path /v1/users/7 | :path /v1/users/a;b | :path /v1/users/%2F`,
+			`none | :path /v1/users | :path /v1/users/ | :path /v1/users/7/ | :path /v1/users/7/x | :path /v1/Users/7 | :path /v2/users/7 | :path /v1/users/7x/y`,
+		},
+		{
+			"template /{tenant}/x/{id}/y", `{"path":{"template":"/{tenant}/x/{id}/y"}}`,
+			`:path /a/x/b/y`,
+			`none | :path /a/x//y | :path //x/b/y | :path /a/x/b/yy | :path /a/x/b`,
+		},
+		{"template with a slash", `{"path":{"template":"/a/{b}/"}}`, `:path /a/x/`, `:path /a/x | :path /a//`},
+		{"template of text", `{"path":{"template":"/plain"}}`, `:path /plain`, `:path /plain/ | :path /plainer`},
 		{
 			"host", `{"host":"API.example.com."}`,
 			`:authority api.example.com | :authority Api.Example.Com:8080 | :authority api.example.com.`,
@@ -135,30 +149,27 @@ func placed(set *rule.Set, headers ...string) *rule.Request {
 	return q
 }
 
-func TestVariant(t *testing.T) {
-	set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m","overrides":[
-		{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"},
-		{"when":{"method":"GET","path":{"prefix":"/v2/"}},"limit":"20/1m"}]}]}`)
-	for _, test := range []struct {
-		headers []string
-		want    int
-	}{
-		{nil, 0},
-		{[]string{"x-tier", "silver"}, 0},
-		{[]string{"x-tier", "gold"}, 1},
-		{[]string{":method", "GET", ":path", "/v2/x"}, 2},
-		{[]string{":method", "PUT", ":path", "/v2/x"}, 0},
-		{[]string{":method", "GET", ":path", "/v2/x", "x-tier", "gold"}, 1},
-	} {
-		var m rule.Matches
-		if set.Match(request(set, test.headers...), &m); m.Hits[0].Variant != test.want {
-			t.Errorf("%q: variant %d, want %d", test.headers, m.Hits[0].Variant, test.want)
+// TestLimit: each variant has its limit, in the compiled form, too; one that is unlimited has that of the rule.
+func TestLimit(t *testing.T) {
+	set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m","overrides":[{"when":{"method":"GET"},"limit":"50/1m"},{"when":{"method":"PUT"},"limit":"unlimited"}]}]}`)
+	for _, set := range []*rule.Set{set, decode(t, string(set.Encode()))} {
+		for variant, want := range map[int]int64{-1: 0, 0: 5, 1: 50, 2: 5, 3: 0} {
+			l := set.Limit(0, variant)
+			if (l == nil) != (want == 0) || l != nil && (l.Spec().Count != want || set.Rule(0).Limits[variant].Unlimited != (variant == 2)) {
+				t.Errorf("limit of variant %d is %v, want %d", variant, l, want)
+			}
 		}
 	}
-	for variant, want := range map[int]int64{-1: 0, 0: 5, 1: 50, 2: 20, 3: 0} {
-		l := set.Limit(0, variant)
-		if (l == nil) != (want == 0) || l != nil && l.Spec().Count != want {
-			t.Errorf("limit of variant %d is %v, want %d", variant, l, want)
+}
+
+// TestPercentsDivideKeys: ranges that touch have each key once.
+func TestPercentsDivideKeys(t *testing.T) {
+	const one = `{"name":"r@%s","match":{"percent":{"from":%d,"to":%d}},"key":[{"header":"x"}],"limit":"5/1m"}`
+	set := decode(t, `{"rules":[`+fmt.Sprintf(one+","+one+","+one, "a", 0, 10, "b", 10, 11, "c", 11, 100)+`]}`)
+	for i := range 1000 {
+		var m rule.Matches
+		if set.Match(request(set, "x", fmt.Sprint("user-", i)), &m); len(m.Hits) != 1 {
+			t.Errorf("key %d is in %d ranges", i, len(m.Hits))
 		}
 	}
 }

@@ -198,7 +198,7 @@ func TestMatchAgainstTwin(t *testing.T) {
 			r := rule.Rule{Name: "r" + string(rune('a'+len(rules))), Match: m, Key: []rule.Part{{{From: rule.FromHeader, Name: "key"}}}, Limits: perMinute(50)}
 			for _, when := range rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
 				v := perMinute(50)[0]
-				v.When, v.Name = when, "o"+string(rune('a'+len(r.Limits)))
+				v.When, v.Name, v.Unlimited = when, "o"+string(rune('a'+len(r.Limits))), rapid.IntRange(0, 3).Draw(t, "unlimited") == 0
 				r.Limits = append(r.Limits, v)
 			}
 			if rapid.IntRange(0, 3).Draw(t, "shed") == 0 {
@@ -266,6 +266,7 @@ func TestMatchAgainstTwin(t *testing.T) {
 						variant = v
 					}
 				}
+				want = want && !rules[i].Limits[variant].Unlimited
 				if found, ok := got[i]; ok != want || ok && found != variant {
 					t.Fatalf("%+v\nof %+v: applies %v with override %d, want %v with %d", rules[i].Match, q, ok, found, want, variant)
 				} else if ok {
