@@ -47,7 +47,7 @@ type rulesCommands struct {
 	Init     initCmd     `cmd:"" help:"Write a first rules file, with comments."`
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
 	Test     testCmd     `cmd:"" help:"Run the tests of rules, and print how they failed."`
-	Diff     diffCmd     `cmd:"" help:"Say what changes between two versions of the rules, and whether that rejects more or fewer requests."`
+	Diff     diffCmd     `cmd:"" help:"Say what changes between two versions of the rules, with examples of the requests that change."`
 	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul or through the admin API."`
 	History  historyCmd  `cmd:"" help:"List the versions of the rules, the newest first: who, when and why; or print one."`
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`

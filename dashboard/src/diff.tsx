@@ -43,6 +43,8 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
                   {c.effect && <span class="muted"> {c.effect}</span>}
                 </li>
               ))}
+              <Example says="now applies to" of={r.applies_to} />
+              <Example says="no longer applies to" of={r.applied_to} />
             </ul>
           </li>
         ))}
@@ -53,5 +55,20 @@ export function DiffView({ of, only }: { of: Diff; only?: string }) {
         {only && others > 0 && `; ${others} other rules change, too`}
       </p>
     </>
+  )
+}
+
+/** A request in one line. */
+function Example({ says, of: q }: { says: string; of?: Record<string, unknown> }) {
+  if (!q) return null
+  const rest = Object.entries(q).filter(([name]) => !["method", "host", "path"].includes(name))
+  const line = `${q.method ?? "GET"} ${q.host ?? ""}${q.path} ` + rest.map(([name, v]) => name + " " + (typeof v === "string" ? v : JSON.stringify(v))).join(", ")
+  return (
+    <li>
+      {says}{" "}
+      <code>
+        <Text of={line} most={300} />
+      </code>
+    </li>
   )
 }

@@ -262,7 +262,7 @@ export interface Page<T> {
 
 /** What a version of the rules does otherwise than another one. */
 export interface Diff {
-  rules: { name: string; change: string; changes: DiffChange[] }[]
+  rules: { name: string; change: string; changes: DiffChange[]; applies_to?: Record<string, unknown>; applied_to?: Record<string, unknown> }[]
   changed: number
   added: number
   removed: number

@@ -2,6 +2,7 @@ package describe
 
 import (
 	"fmt"
+	"iter"
 	"net/url"
 	"regexp"
 	"strings"
@@ -12,18 +13,16 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
-// Example is a request that the rule counts or sheds: with the first alternative of each condition, and a value for each part of
-// its key. nil: that does not do, as with most regular expressions. A rule for a percentage of the keys takes some tries.
+// Example is a request that the rule counts or sheds. nil: none of [Examples] is, as with most regular expressions.
 func Example(r *rule.Rule, seed uint64, now time.Time) *request.Request {
 	own := *r
 	if own.Keys = nil; own.Mode == rule.Off {
 		own.Mode = rule.Shadow // whose requests are looked for
 	}
 	set := rule.NewSet([]rule.Rule{own}, nil, seed)
-	for n := range 100 {
+	for example := range Examples(r) {
 		var q rule.Request
 		var found rule.Matches
-		example := fulfilling(r, n)
 		example.Fill(set.Inputs(), &q)
 		q.Now, q.Secret = limit.Micros(now.UnixMicro()), new(rule.Secret)
 		if set.Match(&q, &found); len(found.Hits)+len(found.Sheds) > 0 {
@@ -33,8 +32,32 @@ func Example(r *rule.Rule, seed uint64, now time.Time) *request.Request {
 	return nil
 }
 
-// fulfilling is a request with the key n of those that are tried.
-func fulfilling(r *rule.Rule, n int) *request.Request {
+// Examples are requests with a value for each condition of the rule and for each part of its key. Each alternative of a condition is
+// in one of them. A rule for a percentage of the keys has a hundred keys.
+func Examples(r *rule.Rule) iter.Seq[*request.Request] {
+	return func(yield func(*request.Request) bool) {
+		m, keys := &r.Match, 1
+		if m.Percent.To > 0 {
+			keys = 100
+		}
+		for turn := range max(1, len(m.Methods), len(m.Hosts), len(m.Regions), len(m.Clients), len(m.Paths)) {
+			for n := range keys {
+				if !yield(fulfilling(r, turn, n)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// alternative is the one of a turn, or the last one; empty: there are none.
+func alternative[T any](list []T, turn int) []T {
+	end := min(turn+1, len(list))
+	return list[max(end-1, 0):end]
+}
+
+// fulfilling is a request with the alternatives of a turn, and the key n of those that are tried.
+func fulfilling(r *rule.Rule, turn, n int) *request.Request {
 	q, m, stated := &request.Request{Path: "/"}, &r.Match, map[rule.Source]bool{}
 	put := func(of rule.Source, value string) {
 		of.IPv6Prefix = 0
@@ -43,20 +66,20 @@ func fulfilling(r *rule.Rule, n int) *request.Request {
 		}
 		stated[of] = true
 	}
-	for _, method := range m.Methods {
+	for _, method := range alternative(m.Methods, turn) {
 		put(rule.Source{From: rule.FromMethod}, method)
 	}
-	for _, host := range m.Hosts {
+	for _, host := range alternative(m.Hosts, turn) {
 		put(rule.Source{From: rule.FromHost}, strings.Replace(host, "*", "www", 1))
 	}
-	for _, region := range m.Regions {
+	for _, region := range alternative(m.Regions, turn) {
 		put(rule.Source{From: rule.FromRegion}, region)
 	}
-	for _, network := range m.Clients {
+	for _, network := range alternative(m.Clients, turn) {
 		first, _, _ := strings.Cut(network.String(), "/")
 		put(rule.Source{TrustedHops: m.TrustedHops}, first)
 	}
-	for _, path := range m.Paths { // before queries
+	for _, path := range alternative(m.Paths, turn) { // before queries
 		put(rule.Source{From: rule.FromPath}, text(path))
 	}
 	for _, f := range m.Fields() {

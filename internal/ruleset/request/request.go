@@ -4,7 +4,9 @@ package request
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
@@ -80,4 +82,44 @@ func (r *Request) Fill(in *rule.Inputs, q *rule.Request) {
 	if r.Region != "" || len(r.Labels) > 0 {
 		q.PoP = &rule.PoP{Region: r.Region, Labels: r.Labels}
 	}
+}
+
+// String is the request as arguments of weir explain, for a shell.
+func (r *Request) String() string {
+	url := r.Path
+	if r.Host != "" {
+		url = "https://" + r.Host + r.Path
+	}
+	out := quoted(url)
+	add := func(flag, value string) {
+		if value != "" {
+			out += " " + flag + " " + quoted(value)
+		}
+	}
+	each := func(flag, between string, values map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			add(flag, strings.TrimSpace(name+between+values[name]))
+		}
+	}
+	if r.Method != "GET" {
+		add("-X", r.Method)
+	}
+	each("-H", ": ", r.Headers)
+	add("--client", r.Client)
+	each("--claim", "=", r.Claims)
+	each("--metadata", "=", r.Metadata)
+	add("--san", r.SAN)
+	add("--route", r.Route)
+	add("--region", r.Region)
+	each("--label", "=", r.Labels)
+	return out
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:@%+,="
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

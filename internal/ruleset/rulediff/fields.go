@@ -26,22 +26,28 @@ var renewing = []string{"algorithm", "align", "hash", "key", "scope"}
 
 // side is one version of a rule.
 type side struct {
+	*version
 	rule        *rule.Rule       // if there is none, one that is off
 	fields      map[string]field // what it states; nil: there is none
 	overrides   []string         // the names of its fields for overrides, in their order
 	unreachable string           // why no request reaches something of it
 }
 
-// version is the rules of a set by their names.
-type version map[string]*side
+// version is a set of rules to compare.
+type version struct {
+	set   *rule.Set
+	now   time.Time
+	sides map[string]*side // by the name of the rule
+}
 
-func newVersion(set *rule.Set, now time.Time) version {
-	v := version{}
-	for i, fields := range fieldsOf(set) {
-		v[set.Rule(i).Name] = fields
+func newVersion(set *rule.Set, now time.Time) *version {
+	v := &version{set, now, map[string]*side{}}
+	for i, s := range fieldsOf(set) {
+		s.version = v
+		v.sides[set.Rule(i).Name] = s
 	}
 	for _, w := range lint.Check(set, now) {
-		if s := v[w.Rule]; s != nil && slices.Contains([]string{"never-matches", "always-exempt", "override-unreachable"}, w.Code) {
+		if s := v.sides[w.Rule]; s != nil && slices.Contains([]string{"never-matches", "always-exempt", "override-unreachable"}, w.Code) {
 			s.unreachable = w.Field + " " + w.Reason
 		}
 	}
@@ -49,8 +55,8 @@ func newVersion(set *rule.Set, now time.Time) version {
 }
 
 // of is the rule with a name.
-func (v version) of(name string) *side {
-	return cmp.Or(v[name], &side{rule: &rule.Rule{Name: name, Mode: rule.Off}})
+func (v *version) of(name string) *side {
+	return cmp.Or(v.sides[name], &side{version: v, rule: &rule.Rule{Name: name, Mode: rule.Off}})
 }
 
 // fieldsOf returns what each rule of a set states, as the compiled form has it: without what is at its default.

@@ -1,8 +1,9 @@
 // Package rulediff compares two versions of rules by what they state: which fields of which rules differ, whether that rejects more
-// or fewer requests, and which counters start again.
+// or fewer requests, and which counters start again. Examples are requests that both versions have decided.
 //
-//	effect.go  whether a change rejects more or fewer requests
-//	fields.go  the fields of rules
+//	effect.go   whether a change rejects more or fewer requests
+//	example.go  requests to which only one version of a rule applies
+//	fields.go   the fields of rules
 package rulediff
 
 import (
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
 // What became of a rule.
@@ -40,6 +42,9 @@ type Rule struct {
 	Name    string       `json:"name"`
 	Change  string       `json:"change"`
 	Changes []Difference `json:"changes"`
+	// Requests to which only the new or only the old version of the rule applies; nil: none was found.
+	AppliesTo *request.Request `json:"applies_to,omitempty"`
+	AppliedTo *request.Request `json:"applied_to,omitempty"`
 }
 
 // Difference is one.
@@ -61,7 +66,7 @@ func Compare(ctx context.Context, before, after *rule.Set, now time.Time) (*Diff
 		}
 	}
 	for i := range before.Len() {
-		if name := before.Rule(i).Name; b[name] == nil {
+		if name := before.Rule(i).Name; b.sides[name] == nil {
 			d.compare(a.of(name), b.of(name))
 		}
 	}
@@ -86,6 +91,7 @@ func (d *Diff) compare(a, b *side) {
 	if len(r.Changes) == 0 {
 		return
 	}
+	r.AppliesTo, r.AppliedTo = only(b, a), only(a, b)
 	d.Rules = append(d.Rules, r)
 	*count++
 	for _, c := range r.Changes {
@@ -105,6 +111,12 @@ func (d *Diff) String() string {
 		out += r.Name + ": " + r.Change + "\n"
 		for _, c := range r.Changes {
 			out += c.String()
+		}
+		if r.AppliesTo != nil {
+			out += "  now applies to: weir explain " + r.AppliesTo.String() + "\n"
+		}
+		if r.AppliedTo != nil {
+			out += "  no longer applies to: weir explain " + r.AppliedTo.String() + "\n"
 		}
 		out += "\n"
 	}

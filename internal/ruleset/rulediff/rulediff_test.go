@@ -87,6 +87,12 @@ func hits(set *rule.Set, r *request.Request, at time.Time) map[string]string {
 	return all
 }
 
+// exempts reports whether a set has an exempt rule of a name.
+func exempts(set *rule.Set, name string) bool {
+	i, found := set.Find(name)
+	return found && set.Rule(i).Mode == rule.Exempt
+}
+
 // TestSound: if two versions treat a request differently by a rule, that rule or an exempt one is among the changes; the way back
 // has the opposite effects; and what is compared with itself is the same.
 func TestSound(t *testing.T) {
@@ -101,10 +107,16 @@ func TestSound(t *testing.T) {
 			listed, lifting := map[string]bool{}, false // an exempt rule changes
 			for _, r := range d.Rules {
 				listed[r.Name] = true
-				for _, set := range versions {
-					i, found := set.Find(r.Name)
-					lifting = lifting || found && set.Rule(i).Mode == rule.Exempt
+				for version, example := range []*request.Request{r.AppliedTo, r.AppliesTo} {
+					if example == nil {
+						continue
+					}
+					_, in := hits(versions[version], example, now)[r.Name]
+					if _, other := hits(versions[1-version], example, now)[r.Name]; other || !in && !exempts(versions[version], r.Name) {
+						t.Fatalf("%s is no example of version %d of %s", example, version, r.Name)
+					}
 				}
+				lifting = lifting || exempts(versions[0], r.Name) || exempts(versions[1], r.Name)
 			}
 			w := requesttest.Of(uint64(i), versions[:]...)
 			for range 100 {
