@@ -98,6 +98,7 @@ func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer
 		TLS:              set.Client(o.TLSName),
 		Timeout:          o.Timeout,
 		Log:              log,
+		Metrics:          metrics,
 	}
 	if c.Password, err = password("redis_password_file", o.PasswordFile); err != nil {
 		return nil, err

@@ -43,7 +43,6 @@ func (t *Tier) openCounters() (c *counters, err error) {
 			return nil, err
 		}
 		c.Store = c.redis
-		c.redis.Observe(t.Metrics)
 		t.behind = append(t.behind, c.redis.Run, t.awaitRedis(c.redis))
 		return c, nil
 	}

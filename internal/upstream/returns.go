@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -19,22 +20,16 @@ const (
 // returnOwn gives back to the region's own store what was granted there, and asks the aggregator for the rest.
 // False: there is nothing to give back, and nobody was asked.
 func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease.Grant) bool {
+	if !slices.ContainsFunc(asks, func(a engine.Ask) bool { return s.ownLease(&a).policy != nil }) { // mostly
+		return false
+	}
 	var toAggregator, back, trickled engine.Selection
-	found := false
 	for i := range asks {
 		a := &asks[i]
 		own := s.ownLease(a)
 		if own.policy == nil {
-			if found {
-				toAggregator.Add(asks, i)
-			}
+			toAggregator.Add(asks, i)
 			continue
-		}
-		if !found { // mostly there is none, and nothing to divide
-			found = true
-			for before := range i {
-				toAggregator.Add(asks, before)
-			}
 		}
 		to := &back
 		if own.trickled {
@@ -47,9 +42,6 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 		if !rest.Peeks() {
 			toAggregator.Asks, toAggregator.At = append(toAggregator.Asks, rest), append(toAggregator.At, i)
 		}
-	}
-	if !found {
-		return false
 	}
 	back.Acquire(ctx, s.config.Own)
 	back.Answer(grants)

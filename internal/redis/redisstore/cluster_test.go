@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,8 +44,8 @@ func onCluster(t *testing.T, c *redistest.Cluster, config Config) *Store {
 	config.Redis.Addrs = c.Addrs()
 	s := start(t, config)
 	eventually(t, func() (bool, any) {
-		st := s.Stats()
-		return st.Masters == 3 && st.Open == 0, st
+		masters, open := metric(s, "masters"), metric(s, "breakers_open")
+		return masters == 3 && open == 0, fmt.Sprintf("%d masters, %d open", masters, open)
 	})
 	return s
 }

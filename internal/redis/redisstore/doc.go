@@ -6,7 +6,7 @@
 //	sender       a node's queue and lanes                   (sender.go, queue.go)
 //	heartbeat    how many replicas and holders are alive    (heartbeat.go, holders.go)
 //	cell         what replicas share besides counters       (shared.go)
-//	Stats        what operators see                         (stats.go, trace.go)
+//	metrics      what operators see                         (stats.go, trace.go)
 //
 // Every decision is one script run by Redis (package script), so that asks for one
 // counter are applied one after the other on the clock of its server. A node has a

@@ -27,7 +27,7 @@ func TestAsksGather(t *testing.T) {
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
 	link.gate.Lock()
-	before := s.Stats()
+	before := metric(s, "pipelines_total")
 	var all sync.WaitGroup
 	all.Go(func() { acquire(t, s, 2*plenty, one(p, "first")) })
 	eventually(t, func() (bool, any) { return ran(server) >= 2, "the first pipeline is not under way" })
@@ -38,11 +38,11 @@ func TestAsksGather(t *testing.T) {
 			}
 		})
 	}
-	queued := func(n int, full uint64) {
+	queued := func(n, full int) {
 		t.Helper()
 		eventually(t, func() (bool, any) {
-			st := s.Stats()
-			return st.Queued == n && st.Unavailable["queue_full"] == full, st
+			waits, rejected := metric(s, "queued"), unavailable(s, "queue_full")
+			return waits == n && rejected == full, fmt.Sprintf("%d wait, %d were rejected", waits, rejected)
 		})
 	}
 	queued(room/2, 0)
@@ -56,7 +56,7 @@ func TestAsksGather(t *testing.T) {
 	if got := statusOf(grants); got != "5 ok, 0 denied, 15 unavailable" {
 		t.Errorf("20 asks for room for 5: %s", got)
 	}
-	if got := s.Stats().Pipelines - before.Pipelines; got != 2 {
+	if got := metric(s, "pipelines_total") - before; got != 2 {
 		t.Errorf("%d asks, one of them ahead, made %d pipelines, want 2", room+1, got)
 	}
 }
@@ -88,14 +88,14 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 			t.Errorf("ask %d: %+v, slow %v", i, g, slow[i])
 		}
 	}
-	if n := s.Stats().Unavailable["deadline"]; fmt.Sprintf("%d ok, 0 denied, %d unavailable", 60-n, n) != statusOf(grants) || n == 0 {
+	if n := unavailable(s, "deadline"); fmt.Sprintf("%d ok, 0 denied, %d unavailable", 60-n, n) != statusOf(grants) || n == 0 {
 		t.Errorf("%d were too late: %s", n, statusOf(grants))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	before := s.Stats().Commands
+	before := metric(s, "commands_total")
 	s.Acquire(ctx, asks, grants)
-	if got := statusOf(grants); got != "0 ok, 0 denied, 60 unavailable" || s.Stats().Commands != before {
+	if got := statusOf(grants); got != "0 ok, 0 denied, 60 unavailable" || metric(s, "commands_total") != before {
 		t.Errorf("a call whose time is over: %s", got)
 	}
 

@@ -37,7 +37,7 @@ func TestForeignNode(t *testing.T) {
 		return err == nil, err
 	})
 	fatal.If(t, foreign.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, redistest.HashSlots-1).Err())
-	for last := s.Stats().Reloads + 5; s.Stats().Reloads < last; s.topology.Reload() {
+	for last := metric(s, "topology_reloads_total") + 5; metric(s, "topology_reloads_total") < last; s.topology.Reload() {
 		for key, status := range want {
 			if g := acquire(t, s, plenty, one(p, key))[0]; g.Status != status {
 				t.Fatalf("%s: status %v, want %v", key, g.Status, status)

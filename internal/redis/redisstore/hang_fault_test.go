@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -45,8 +46,8 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	if took := time.Since(begin); took > timeout*3/2 {
 		t.Errorf("callers waited for %v with a timeout of %v", took, timeout)
 	}
-	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable["timeout"] == 0 || st.Unavailable["queue_full"]+st.Unavailable["breaker"] == 0 {
-		t.Errorf("while it hangs: %+v", st)
+	if metric(s, "breakers_open") != 1 || metric(s, "breaker_opened_total") != 1 || metric(s, "queued") != 0 || unavailable(s, "timeout") == 0 || unavailable(s, "queue_full")+unavailable(s, "breaker") == 0 {
+		t.Errorf("while it hangs: %v", measure.Of(s.topology.Config.Metrics.Handler()))
 	}
 	for i := range 1000 { // rejected at once
 		if g := ask(hanging, i); g.Status != lease.Unavailable {
@@ -59,8 +60,8 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 		g := ask(hanging, 0)
 		return g.Status == lease.OK, "it runs again, and is not asked"
 	})
-	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
-		t.Errorf("when it is back: %+v", st)
+	if metric(s, "breakers_open") != 0 || metric(s, "queued") != 0 {
+		t.Error("its breaker is open, or asks wait, when it is back")
 	}
 }
 

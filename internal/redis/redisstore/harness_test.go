@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -91,6 +92,16 @@ func acquire(t testing.TB, s *Store, budget time.Duration, asks ...engine.Ask) [
 	grants := make([]lease.Grant, len(asks))
 	s.Acquire(ctx, asks, grants)
 	return grants
+}
+
+// metric is the value of a metric of Redis.
+func metric(s *Store, series string) int {
+	return int(measure.Of(s.topology.Config.Metrics.Handler())["weir_redis_"+series])
+}
+
+// unavailable is how many asks could not be decided for a reason.
+func unavailable(s *Store, reason string) int {
+	return metric(s, fmt.Sprintf("unavailable_total{reason=%q}", reason))
 }
 
 const plenty = 10 * time.Second

@@ -34,7 +34,7 @@ func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redist
 	if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 9 {
 		t.Fatalf("before: %+v", g)
 	}
-	before, lost := ran(servers...), s.Stats().Unavailable["network"]
+	before, lost := ran(servers...), unavailable(s, "network")
 	link.cutting.Store(true)
 	g := acquire(t, s, plenty, one(p, key))[0]
 	if g.Status != lease.Unavailable || link.cut.Load() != 1 {
@@ -45,7 +45,7 @@ func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redist
 	if n := ran(servers...) - before; n != 1 {
 		t.Errorf("%d scripts ran for one ask", n)
 	}
-	if n := s.Stats().Unavailable["network"] - lost; n != 1 {
+	if n := unavailable(s, "network") - lost; n != 1 {
 		t.Errorf("%d asks were lost to the network, want 1", n)
 	}
 	if left := remaining(t, s, p, key); left != 8 {

@@ -32,14 +32,14 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	ask("before")
-	redirected := s.Stats().Redirects
+	redirected := metric(s, "redirects_total")
 	c.Migrate(slot, to, ask)
-	if s.Stats().Redirects == redirected {
+	if metric(s, "redirects_total") == redirected {
 		t.Error("nothing was redirected")
 	}
-	redirected = s.Stats().Redirects
+	redirected = metric(s, "redirects_total")
 	ask("after")
-	if n := s.Stats().Redirects - redirected; n != 0 {
+	if n := metric(s, "redirects_total") - redirected; n != 0 {
 		t.Errorf("%d asks were redirected though it is known where the slot is", n)
 	}
 	for _, v := range variants {
@@ -72,7 +72,7 @@ func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
 	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")
 	decides(t, s, p, "k", lease.Unavailable)
-	if n := s.Stats().Unavailable["moved"]; n != 1 {
-		t.Errorf("%d asks moved away, want 1: %v", n, s.Stats().Unavailable)
+	if n := unavailable(s, "moved"); n != 1 {
+		t.Errorf("%d asks moved away, want 1", n)
 	}
 }

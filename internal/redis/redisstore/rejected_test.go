@@ -32,8 +32,8 @@ func TestForeignValue(t *testing.T) {
 			t.Fatalf("%+v", g)
 		}
 	}
-	if st := s.Stats(); st.Unavailable["foreign"] != 10 || st.Open != 0 || server.Do("GET", name) != value {
-		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable["foreign"], st.Open, server.Do("GET", name))
+	if n, open := unavailable(s, "foreign"), metric(s, "breakers_open"); n != 10 || open != 0 || server.Do("GET", name) != value {
+		t.Errorf("%d unavailable, %d breakers open, value %q", n, open, server.Do("GET", name))
 	}
 	if log := strings.Join(logged.With(), ""); strings.Count(log, "theirs") != 1 {
 		t.Errorf("logged %q, want the key once", log)
@@ -42,8 +42,8 @@ func TestForeignValue(t *testing.T) {
 	if g := acquire(t, s, plenty, one(p, "new"), one(p, "ours")); g[0].Status != lease.Unavailable || g[1].Status != lease.OK && g[1].Status != lease.Denied {
 		t.Errorf("without memory: %+v", g)
 	}
-	if st := s.Stats(); st.Unavailable["full"] != 1 || st.Open != 0 {
-		t.Errorf("%v unavailable, %d breakers open", st.Unavailable, st.Open)
+	if n, open := unavailable(s, "full"), metric(s, "breakers_open"); n != 1 || open != 0 {
+		t.Errorf("%d unavailable, %d breakers open", n, open)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestScriptsFlushed(t *testing.T) {
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	fixed, bucket := fixedPolicy(t, "fixed", 1000), policyOf(t, "bucket", limit.Spec{Count: 1000, Period: limit.MaxPeriod})
 	const flushes = 20
-	before := s.Stats()
+	before := metric(s, "topology_reloads_total")
 	for range flushes {
 		server.Do("SCRIPT", "FLUSH", "SYNC")
 		if got := statusOf(acquire(t, s, plenty, one(fixed, "k"), one(bucket, "k"), one(fixed, "l"), one(bucket, "k"))); got != "4 ok, 0 denied, 0 unavailable" {
@@ -69,8 +69,8 @@ func TestScriptsFlushed(t *testing.T) {
 	if n := server.CommandStats()["evalsha"].Failed; n < flushes {
 		t.Errorf("%d scripts were missed: the test shows nothing", n)
 	}
-	if st := s.Stats(); st.Reloads > before.Reloads+1 || st.Opened != 0 { // one is periodic
-		t.Errorf("%d look-ups and %d opened breakers: a script that is missing is no dead node", st.Reloads-before.Reloads, st.Opened)
+	if reloads, opened := metric(s, "topology_reloads_total")-before, metric(s, "breaker_opened_total"); reloads > 1 || opened != 0 { // one is periodic
+		t.Errorf("%d look-ups and %d opened breakers: a script that is missing is no dead node", reloads, opened)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 				return g.Granted == 1 && g.Remaining == 8, g
 			})
 			t.Log("after", time.Since(begin))
-			if st := s.Stats(); st.Opened != 0 {
-				t.Errorf("%d breakers opened: the server answers", st.Opened)
+			if metric(s, "breaker_opened_total") != 0 {
+				t.Error("a breaker opened, though the server answers")
 			}
 		})
 	}
@@ -137,8 +137,8 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	for range 3 {
 		decides(t, s, p, "k", lease.Unavailable)
 	}
-	if n := s.Stats().Unavailable["moved"]; n != 3 {
-		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
+	if n := unavailable(s, "moved"); n != 3 {
+		t.Errorf("%d of 3 asks are counted as moved", n)
 	}
 	if logged := strings.Join(log.With(), ""); strings.Count(logged, "redis rejects commands") != 1 || !strings.Contains(logged, "name the master") {
 		t.Errorf("logged, want once what to change:\n%s", logged)

@@ -116,7 +116,7 @@ func (s *sender) exchange(ctx context.Context, asks []*pendingAsk, source bool) 
 	ctx, span := s.trace(ctx, asks)
 	began := time.Now()
 	err := pipe.Exec(ctx)
-	s.store.observe(len(asks), time.Since(began))
+	s.store.observed(len(asks), time.Since(began))
 	if err != nil {
 		telemetry.Fail(span, err)
 	}

@@ -24,7 +24,6 @@ type Store struct {
 	replicas  atomic.Int64
 	holders   atomic.Int64
 	live      func(within time.Duration) []uint64 // nil: holders are not counted
-	counters  counters
 	metrics   metrics
 	notes     chan struct{} // is held during a command for notes: they share a connection
 }
@@ -50,6 +49,7 @@ func New(c Config) (*Store, error) {
 	if s.topology, err = topology.New(c.Redis, use); err != nil {
 		return nil, err
 	}
+	s.observe()
 	return s, nil
 }
 
@@ -57,8 +57,8 @@ func New(c Config) (*Store, error) {
 // are Unavailable. They may be charged nevertheless: their units are given back when the
 // reply arrives.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	s.counters.calls.Add(1)
-	s.counters.asks.Add(uint64(len(asks)))
+	s.metrics.calls.Inc()
+	s.metrics.asks.Add(float64(len(asks)))
 	c := s.newAcquisition(asks)
 	c.spans = telemetry.Waiting(ctx)
 	if len(asks) > 0 && ctx.Err() == nil {

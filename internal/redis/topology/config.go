@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Mode is the kind of Redis deployment. The zero value is auto.
@@ -74,6 +75,8 @@ type Config struct {
 	Timeout time.Duration
 	// Log gets a line for each node that comes or goes. Nil: no log.
 	Log *slog.Logger
+	// Metrics gets the metrics; nil: they go nowhere.
+	Metrics *telemetry.Registry
 	// Dial replaces the network; nil: TCP, or TLS.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -101,9 +104,7 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log, c.Metrics = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Metrics, telemetry.NewRegistry(""))
 	return c, nil
 }
 

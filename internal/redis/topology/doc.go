@@ -6,7 +6,7 @@
 //	finder     how the masters are found                   (finder.go, cluster.go)
 //	Node       a master: client, pipelines, breaker        (node.go, breaker.go)
 //	Kind       what a reply of a server means              (reply.go, address.go)
-//	Stats      what operators see of it                    (stats.go)
+//	Memory     what operators see of it                    (stats.go)
 //
 // A user of the package makes a [Sender] for each node, takes the node of a hash slot from
 // [Topology.At], sends commands with [Node.Pipeline], and passes redirects to [Node.Follow].

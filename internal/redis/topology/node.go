@@ -167,7 +167,7 @@ func (n *Node) Follow(r Reply, slot uint16) (to *Node) {
 		t.Reload()
 		return nil
 	}
-	t.counters.redirects.Add(1)
+	t.metrics.redirects.Inc()
 	if r.Kind == Moved {
 		t.table[slot].Store(to)
 		t.Reload()
@@ -284,7 +284,7 @@ func (n *Node) report(ctx context.Context, generation uint64, o outcome, err err
 		return
 	}
 	n.health.Store(open)
-	n.topology.counters.opened.Add(1)
+	n.topology.metrics.opened.Inc()
 	n.topology.Config.Log.WarnContext(ctx, "redis does not answer; its keys are unavailable", "addr", n.Addr,
 		"error", n.topology.Config.Advised(err), "runbook", "docs/runbooks/WeirRedisUnavailable.md")
 	select {

@@ -4,55 +4,34 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Stats counts what a topology did since it was made, and describes its present state.
-type Stats struct {
-	Redirects uint64 // commands that were sent to another node, see [Node.Follow]
-	Reloads   uint64 // look-ups of the topology, successful or not
-	Opened    uint64 // how often a breaker opened
-	Evicted   uint64 // keys that masters evicted
-	Masters   int    // nodes that serve keys
-	Open      int    // of these, nodes whose breaker is open
-}
+// metrics are what operators see of a topology beside its memory.
+type metrics struct{ redirects, reloads, opened, evicted telemetry.Counter }
 
-// counters are the parts of Stats that count.
-type counters struct{ redirects, reloads, opened, evicted atomic.Uint64 }
-
-// Stats returns the counts. Each number is right, but they are not of the same moment.
-func (t *Topology) Stats() Stats {
-	c := &t.counters
-	st := Stats{Redirects: c.redirects.Load(), Reloads: c.reloads.Load(), Opened: c.opened.Load(), Evicted: c.evicted.Load()}
-	for _, n := range t.Masters() {
-		st.Masters++
-		if n.Open() {
-			st.Open++
+// observe declares the metrics of the topology.
+func (t *Topology) observe() {
+	r := t.Config.Metrics
+	t.metrics = metrics{
+		redirects: r.Counter("weir_redis_redirects_total", "Scripts sent again after MOVED or ASK."),
+		reloads:   r.Counter("weir_redis_topology_reloads_total", "Look-ups of the masters."),
+		opened:    r.Counter("weir_redis_breaker_opened_total", "How often the breaker of a node opened."),
+		evicted:   r.Counter("weir_redis_evicted_keys_total", "Keys that masters evicted: their counters begin anew."),
+	}
+	r.GaugeFunc("weir_redis_masters", "Nodes that serve keys.", func() float64 { return float64(len(t.Masters())) })
+	r.GaugeFunc("weir_redis_breakers_open", "Of these, nodes whose breaker is open because they do not answer.", func() (n float64) {
+		for _, master := range t.Masters() {
+			n += float64(limit.Bit(master.Open()))
 		}
-	}
-	return st
-}
-
-// Observe declares the metrics of the topology. Call it once, before Run.
-func (t *Topology) Observe(r *telemetry.Registry) {
-	count := func(name, help string, n *atomic.Uint64) {
-		r.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
-	}
-	count("weir_redis_redirects_total", "Scripts sent again after MOVED or ASK.", &t.counters.redirects)
-	count("weir_redis_topology_reloads_total", "Look-ups of the masters.", &t.counters.reloads)
-	count("weir_redis_breaker_opened_total", "How often the breaker of a node opened.", &t.counters.opened)
-	count("weir_redis_evicted_keys_total", "Keys that masters evicted: their counters begin anew.", &t.counters.evicted)
-	gauge := func(name, help string, value func(Stats) int) {
-		r.GaugeFunc(name, help, func() float64 { return float64(value(t.Stats())) })
-	}
-	gauge("weir_redis_masters", "Nodes that serve keys.", func(st Stats) int { return st.Masters })
-	gauge("weir_redis_breakers_open", "Of these, nodes whose breaker is open because they do not answer.", func(st Stats) int { return st.Open })
+		return n
+	})
 	memory := func(name, help string, value func(Memory) float64) {
 		r.GaugeFunc(name, help, func() float64 { return value(t.Memory()) })
 	}
@@ -128,7 +107,7 @@ func (n *Node) noteMemory(m memory) {
 		if fresh >= before.evicted {
 			fresh -= before.evicted
 		}
-		n.topology.counters.evicted.Add(fresh)
+		n.topology.metrics.evicted.Add(float64(fresh))
 	}
 }
 

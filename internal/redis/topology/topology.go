@@ -50,9 +50,9 @@ type Topology struct {
 	known []string         // every address of the cluster, replicas included
 	cause error            // why the last look-up failed
 
-	running  sync.WaitGroup
-	reload   chan struct{}
-	counters counters
+	running sync.WaitGroup
+	reload  chan struct{}
+	metrics metrics
 }
 
 // Use is what the nodes are used for.
@@ -93,6 +93,7 @@ func New(c Config, use Use) (*Topology, error) {
 		cause:  errors.New("redis: the store does not run yet"),
 	}
 	t.finder = newFinder(&t.Config)
+	t.observe()
 	return t, nil
 }
 
@@ -212,7 +213,7 @@ func (t *Topology) rest(ctx context.Context, most time.Duration) bool {
 // lookUp reads the topology and applies it. It reports whether the topology is settled.
 // On an error the old one stays.
 func (t *Topology) lookUp(ctx context.Context) (settled bool) {
-	t.counters.reloads.Add(1)
+	t.metrics.reloads.Inc()
 	l, err := t.finder.find(ctx, t.askable())
 	t.mu.Lock()
 	changed := (err == nil) != (t.cause == nil)

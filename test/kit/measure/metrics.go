@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,14 @@ func Scrape(ctx context.Context, client *http.Client, url string) (Metrics, erro
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return parse(string(text))
+}
+
+// Of reads the metrics that a handler of this process serves.
+func Of(h http.Handler) Metrics {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	m, _ := parse(w.Body.String()) // a registry has no other lines
+	return m
 }
 
 // parse reads the Prometheus text format, as it is without timestamps.
