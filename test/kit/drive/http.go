@@ -79,17 +79,10 @@ func parseStatus(head []byte) (int, error) {
 	if len(head) < 12 || !bytes.HasPrefix(head, []byte("HTTP/1.1 ")) {
 		return 0, fmt.Errorf("not an HTTP/1.1 reply: %.40q", head)
 	}
-	status := 0
-	for _, c := range head[9:12] {
-		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("not an HTTP/1.1 reply: %.40q", head)
-		}
-		status = status*10 + int(c-'0')
+	if status, err := strconv.Atoi(string(head[9:12])); err == nil && status >= 200 && status <= 599 {
+		return status, nil
 	}
-	if status < 200 || status > 599 {
-		return 0, fmt.Errorf("status %d is not a final reply", status)
-	}
-	return status, nil
+	return 0, fmt.Errorf("not a final reply: %.40q", head)
 }
 
 // bodyLength is how long a body is (RFC 9112, section 6.3); less than 0: it does not end
@@ -105,19 +98,12 @@ func bodyLength(status int, head, body []byte) (int, error) {
 	default:
 		return 0, errors.New("the reply has no content-length")
 	}
-	n := 0
-	for _, c := range head[at+len(contentLength):] {
-		switch {
-		case c >= '0' && c <= '9' && n < maxReply:
-			n = n*10 + int(c-'0')
-		case c == ' ':
-		case c == '\r':
-			return n, nil
-		default:
-			return 0, fmt.Errorf("content-length is not a number up to %d", maxReply)
-		}
+	text, _, _ := bytes.Cut(head[at+len(contentLength):], []byte("\r"))
+	n, err := strconv.Atoi(string(bytes.TrimSpace(text)))
+	if err != nil || n < 0 || n > maxReply {
+		return 0, fmt.Errorf("content-length %q is not a number up to %d", text, maxReply)
 	}
-	return 0, errors.New("the reply's content-length does not end")
+	return n, nil
 }
 
 // chunkedLength is how long a body of chunks is, without trailers.
