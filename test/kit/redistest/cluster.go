@@ -1,11 +1,14 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -114,65 +117,23 @@ func (s *Server) view(nodes int) string {
 	if f := fields(repl); err != nil || f["role"] == "slave" && f["master_link_status"] != "up" {
 		return "!replica not in step"
 	}
-	members, err := s.members()
+	slots, err := s.slots()
 	if err != nil {
 		return "!" + err.Error()
 	}
-	var b strings.Builder
-	for _, m := range members {
-		if strings.Contains(m.flags, "handshake") || strings.Contains(m.flags, "fail?") {
-			return "!" + m.addr + " is " + m.flags
-		}
-		fmt.Fprintf(&b, "%s of %q has %v; ", m.addr, m.master, m.slots)
-	}
-	return b.String()
+	return fmt.Sprint(slots)
 }
 
-// member is a line of CLUSTER NODES.
-type member struct {
-	id, addr, master string // master: the id of whom it follows, "-" for a master
-	flags            string
-	slots            [][2]int // from, to
-}
-
-func (m *member) has(slot int) bool {
-	return slices.ContainsFunc(m.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
-}
-
-// members is how a node sees the cluster, ordered by address.
-func (s *Server) members() ([]member, error) {
-	reply, err := s.Try("CLUSTER", "NODES")
-	if err != nil {
-		return nil, err
+// slots is how a node sees the cluster: ranges of slots in order, each with its master and then its replicas.
+func (s *Server) slots() ([]redis.ClusterSlot, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	all, err := s.client.ClusterSlots(ctx).Result()
+	slices.SortFunc(all, func(a, b redis.ClusterSlot) int { return a.Start - b.Start })
+	for _, r := range all {
+		slices.SortFunc(r.Nodes[1:], func(a, b redis.ClusterNode) int { return strings.Compare(a.Addr, b.Addr) })
 	}
-	var all []member
-	for line := range strings.Lines(reply.(string)) {
-		f := strings.Fields(line)
-		if len(f) < 8 {
-			return nil, fmt.Errorf("CLUSTER NODES: %q", line)
-		}
-		addr, _, _ := strings.Cut(f[1], "@")
-		m := member{id: f[0], addr: addr, master: f[3], flags: f[2]}
-		for _, r := range f[8:] {
-			if first, last, ok := slotRange(r); ok {
-				m.slots = append(m.slots, [2]int{first, last})
-			}
-		}
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.addr, b.addr) })
-	return all, nil
-}
-
-// slotRange reads "5" or "5-9"; what is open for migration, "[5->-…]", is neither.
-func slotRange(text string) (first, last int, ok bool) {
-	a, b, found := strings.Cut(text, "-")
-	if !found {
-		b = a
-	}
-	first, err1 := strconv.Atoi(a)
-	last, err2 := strconv.Atoi(b)
-	return first, last, err1 == nil && err2 == nil
+	return all, err
 }
 
 // running are the nodes that can answer.
@@ -200,11 +161,11 @@ func (c *Cluster) Node(addr string) *Server {
 }
 
 // seen is how the first node that answers sees the cluster.
-func (c *Cluster) seen() []member {
+func (c *Cluster) seen() []redis.ClusterSlot {
 	c.t.Helper()
 	for _, n := range c.running() {
-		if m, err := n.members(); err == nil {
-			return m
+		if slots, err := n.slots(); err == nil {
+			return slots
 		}
 	}
 	c.t.Fatalf("no node of the cluster answers")
@@ -212,15 +173,14 @@ func (c *Cluster) seen() []member {
 }
 
 // Masters are the nodes that have slots, in the order of Nodes.
-func (c *Cluster) Masters() []*Server {
+func (c *Cluster) Masters() (masters []*Server) {
 	c.t.Helper()
-	var masters []*Server
-	for _, m := range c.seen() {
-		if len(m.slots) > 0 {
-			masters = append(masters, c.Node(m.addr))
+	seen := c.seen()
+	for _, n := range c.Nodes {
+		if slices.ContainsFunc(seen, func(r redis.ClusterSlot) bool { return r.Nodes[0].Addr == n.Addr }) {
+			masters = append(masters, n)
 		}
 	}
-	slices.SortFunc(masters, func(a, b *Server) int { return slices.Index(c.Nodes, a) - slices.Index(c.Nodes, b) })
 	return masters
 }
 
@@ -234,27 +194,35 @@ func (c *Cluster) MasterOf(key string) *Server {
 // OwnerOf is who has a slot.
 func (c *Cluster) OwnerOf(slot int) *Server {
 	c.t.Helper()
-	for _, m := range c.seen() {
-		if m.has(slot) {
-			return c.Node(m.addr)
+	owner := ownerOf(c.seen(), slot)
+	if owner == "" {
+		c.t.Fatalf("nobody has slot %d", slot)
+	}
+	return c.Node(owner)
+}
+
+// ownerOf is the address of who has a slot; empty: nobody.
+func ownerOf(slots []redis.ClusterSlot, slot int) string {
+	for _, r := range slots {
+		if r.Start <= slot && slot <= r.End {
+			return r.Nodes[0].Addr
 		}
 	}
-	c.t.Fatalf("nobody has slot %d", slot)
-	return nil
+	return ""
 }
 
 // ReplicasOf are those that follow a master.
-func (c *Cluster) ReplicasOf(master *Server) []*Server {
+func (c *Cluster) ReplicasOf(master *Server) (replicas []*Server) {
 	c.t.Helper()
-	members := c.seen()
-	i := slices.IndexFunc(members, func(m member) bool { return m.addr == master.Addr })
-	var replicas []*Server
-	for _, m := range members {
-		if i >= 0 && m.master == members[i].id {
-			replicas = append(replicas, c.Node(m.addr))
+	for _, r := range c.seen() {
+		if r.Nodes[0].Addr == master.Addr {
+			for _, n := range r.Nodes[1:] {
+				replicas = append(replicas, c.Node(n.Addr))
+			}
+			return replicas
 		}
 	}
-	return replicas
+	return nil
 }
 
 // Calls is how often all nodes that answer were called for a command.

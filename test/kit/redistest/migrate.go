@@ -37,14 +37,9 @@ func (c *Cluster) Migrate(slot int, to *Server, at func(step string)) {
 	at("closed")
 	proc.Await(c.t, settle, fmt.Sprintf("all nodes have slot %d at its new master", slot), func() string {
 		for _, n := range c.running() {
-			members, err := n.members()
-			if err != nil {
-				return err.Error()
-			}
-			for _, m := range members {
-				if m.addr != to.Addr && m.has(slot) {
-					return fmt.Sprintf("%s thinks that %s has it", n.Addr, m.addr)
-				}
+			slots, err := n.slots()
+			if owner := ownerOf(slots, slot); err != nil || owner != to.Addr {
+				return fmt.Sprintf("%s has %s, %v", n.Addr, owner, err)
 			}
 		}
 		return ""

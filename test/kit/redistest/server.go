@@ -18,6 +18,9 @@ import (
 // startTimeout is how long a server may take to answer on a crowded machine.
 const startTimeout = 30 * time.Second
 
+// commandTimeout is how long a command may take.
+const commandTimeout = 10 * time.Second
+
 // Server is one redis-server. Its methods fail the test where they cannot do what
 // they promise; they may be called from one goroutine at a time, Try from any.
 type Server struct {
@@ -129,7 +132,7 @@ func (s *Server) Do(args ...any) any {
 
 // Try is Do for commands that may fail.
 func (s *Server) Try(args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	reply, err := s.client.Do(ctx, args...).Result()
 	if errors.Is(err, redis.Nil) {
