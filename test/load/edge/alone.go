@@ -58,8 +58,7 @@ func (b *bench) alone() []table.Section {
 			m.Settle = b.resume
 		}
 	}
-	ms.warmUp(0)
-	ms.turns(drive.Pace{Duration: b.round}, b.rounds)
+	ms.run(drive.Pace{Duration: b.round}, b.rounds)
 	for _, m := range denied {
 		m.target = times(1.15)
 		m.target.Base, m.target.BaseName = rejects.CPU, rejects.Name

@@ -71,21 +71,13 @@ func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, stat
 
 // run warms every mode up and then measures them in turns.
 func (ms *modes) run(load drive.Pace, rounds int) {
-	ms.warmUp(load.Rate)
-	ms.turns(load, rounds)
-}
-
-func (ms *modes) warmUp(rate float64) {
 	for _, m := range ms.all {
-		warm := drive.Pace{Duration: ms.warm, Rate: rate}
+		warm := drive.Pace{Duration: ms.warm, Rate: load.Rate}
 		if m.at != nil { // every key has to have a lease, and more than its first
 			warm.Duration, warm.Requests = 5*ms.warm, 10*int64(ms.keys)
 		}
 		ms.WarmUp(&m.Mode, warm)
 	}
-}
-
-func (ms *modes) turns(load drive.Pace, rounds int) {
 	inTurn, before := make([]*rig.Mode, len(ms.all)), make([]traffic, len(ms.all))
 	for i, m := range ms.all {
 		inTurn[i], before[i] = &m.Mode, ms.asked(m)
