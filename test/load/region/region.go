@@ -22,7 +22,6 @@ import (
 type bench struct {
 	plan
 	*rig.Rig
-	built string // directory of the peers
 	redis *cluster
 }
 
@@ -80,7 +79,6 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		if opts.Quick {
 			b.plan = quickPlan
 		}
-		b.build()
 		b.redis = startCluster(r)
 		return []rig.Part{
 			{Name: "closed", Run: b.closedLoop}, {Name: "slow", Run: b.fixedRate}, {Name: "acquires", Run: b.acquires},

@@ -4,14 +4,13 @@ package region
 
 import (
 	"fmt"
-	"net"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/ratelimit"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/load/rig"
 )
@@ -74,7 +73,8 @@ type services struct {
 // ratelimit starts envoyproxy/ratelimit, with a local cache of so many bytes.
 func (b *bench) ratelimit(name, process string, cache int) *service {
 	s := &service{name: name, addr: proc.FreeAddr(b), calls: []string{"incrby", "expire"}}
-	s.Process = b.startRateLimit(process, s.addr, cache)
+	s.Process = ratelimit.Start(b, b.Dir, process, s.addr, b.configure(process), "REDIS_TYPE=CLUSTER", "REDIS_URL="+strings.Join(b.redis.Addrs(), ","),
+		"REDIS_PIPELINE_WINDOW=150us", "LOCAL_CACHE_SIZE_IN_BYTES="+strconv.Itoa(cache))
 	return s
 }
 
@@ -91,7 +91,10 @@ func (b *bench) weir(process string) *service {
 func (b *bench) start() *services {
 	s := &services{empty: &service{name: "empty handler", addr: proc.FreeAddr(b)}}
 	starts := []func(){
-		func() { s.empty.Process = b.run("empty", "tcp://"+s.empty.addr, b.built+"/empty", s.empty.addr) },
+		func() {
+			s.empty.Process = proc.Start(b, b.Dir, "empty", ratelimit.Build(b)+"/empty", s.empty.addr)
+			s.empty.AwaitReady("tcp://" + s.empty.addr)
+		},
 		func() { s.theirs = b.ratelimit("envoyproxy/ratelimit", "theirs", 0) },
 		func() { s.cached = b.ratelimit("envoyproxy/ratelimit with local cache", "theirs-cached", cacheSize) },
 		func() { s.weir = b.weir("weir") },
@@ -112,46 +115,6 @@ func (b *bench) mode(s *service, l load, redis rig.Meter) *rig.Mode {
 }
 
 func nameOf(s *service, l load) string { return s.name + ", " + l.name }
-
-// ratelimitModule is the program of envoyproxy/ratelimit; its version is in
-// peers/go.mod.
-const ratelimitModule = "github.com/envoyproxy/ratelimit/src/service_cmd"
-
-// build builds the programs that Weir is compared with, from a module of their own.
-func (b *bench) build() {
-	root := proc.Root(b)
-	b.built = filepath.Join(root, ".tools/peers")
-	cmd := exec.CommandContext(b.Ctx, "go", "build", "-o", b.built+"/", ratelimitModule, "./empty")
-	cmd.Dir = filepath.Join(root, "test/load/peers")
-	proc.Run(b, cmd)
-}
-
-// run starts a program, and waits until a URL shows that it is ready.
-func (b *bench) run(name, ready string, argv ...string) *proc.Process {
-	p := proc.Start(b, b.Dir, name, argv...)
-	p.AwaitReady(ready)
-	return p
-}
-
-// startRateLimit starts envoyproxy/ratelimit on the cluster, which answers at addr, with a local
-// cache of denials of so many bytes; 0: none. What is not set is its default.
-func (b *bench) startRateLimit(name, addr string, cache int) *proc.Process {
-	dir := b.configure(name)
-	web := proc.FreeAddr(b)
-	argv := []string{"env",
-		"REDIS_TYPE=CLUSTER", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + strings.Join(b.redis.Addrs(), ","),
-		"REDIS_PIPELINE_WINDOW=150us",
-		"LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
-		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(dir)), "RUNTIME_SUBDIRECTORY=" + filepath.Base(filepath.Dir(dir)),
-		"RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "LOG_LEVEL=warn",
-	}
-	for prefix, at := range map[string]string{"GRPC_": addr, "": web, "DEBUG_": proc.FreeAddr(b)} {
-		host, port, err := net.SplitHostPort(at)
-		b.Must(err)
-		argv = append(argv, prefix+"HOST="+host, prefix+"PORT="+port)
-	}
-	return b.run(name, "http://"+web+"/healthcheck", append(argv, filepath.Join(b.built, "service_cmd"))...)
-}
 
 // configure writes a directory with the limits, in the format of Envoy's rate limit service.
 func (b *bench) configure(name string) (dir string) {
