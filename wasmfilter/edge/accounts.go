@@ -33,12 +33,6 @@ func (a *accounts) init(pagesLog2 int) {
 	a.shadow.Eviction = a.enforced.Eviction
 }
 
-// useRules follows a change of the rules.
-func (a *accounts) useRules() {
-	a.enforcedDenials.Clear()
-	a.shadowDenials.Clear()
-}
-
 // open reads a key's entry. Denials of earlier rules are void.
 func (a *accounts) open(p *rulebook.Policy, key table.Key) *table.Entry {
 	if p.Local {

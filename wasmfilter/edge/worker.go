@@ -128,7 +128,8 @@ func (w *Worker) equip(p *rulebook.Policy) {
 
 // useRules follows a change of the rules.
 func (w *Worker) useRules() {
-	w.accounts.useRules()
+	w.accounts.enforcedDenials.Clear()
+	w.accounts.shadowDenials.Clear()
 	w.sheds.Use(w.rules.InForce.Set, w.rules.CountsOf)
 }
 

@@ -77,11 +77,6 @@ func tagOf(b []byte) uint64 {
 	return uint64(binary.LittleEndian.Uint32(b[1:])) | uint64(binary.LittleEndian.Uint16(b[5:]))<<32
 }
 
-// appendHeader appends the header of a page of count entries.
-func appendHeader(dst []byte, count int, base lease.Millis) []byte {
-	return binary.LittleEndian.AppendUint64(append(dst, layout, byte(count)), uint64(base))
-}
-
 // hostBytes is what the host keeps of an entry of its map beside the value, at most:
 // its key and version, a node of the map, and what the allocator rounds up.
 const hostBytes = 256

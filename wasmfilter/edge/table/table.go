@@ -153,7 +153,7 @@ func (t *Table) keep(now lease.Millis, f func(*Entry) bool) {
 	if old.count > 0 && now-old.base <= rebaseAfter {
 		base = old.base
 	}
-	out := appendHeader(make([]byte, 0, max(len(old.raw), headerBytes)), 0, base)
+	out := binary.LittleEndian.AppendUint64(append(make([]byte, 0, max(len(old.raw), headerBytes)), layout, 0), uint64(base))
 	var e Entry
 	for at := headerBytes; at < len(old.raw); at += int(old.raw[at]) {
 		b := old.raw[at : at+int(old.raw[at])]
