@@ -24,7 +24,6 @@ type upkeep struct {
 	scanned int // next page to look through
 	keys    struct{ enforced, shadow int }
 	fill    Fill // by the last round
-	news    bool // nobody has read that yet
 }
 
 // Fill is how full the fuller of the two tables of a PoP is: that of the rules, or that of
@@ -79,7 +78,7 @@ func (k *upkeep) scan(now lease.Millis) {
 		k.keys.enforced += k.scanPage(now, a.enforced)
 		k.keys.shadow += k.scanPage(now, a.shadow)
 		if k.scanned = (k.scanned + 1) % pages; k.scanned == 0 {
-			k.fill, k.news = Fill{max(k.keys.enforced, k.keys.shadow), pages * table.PageEntries}, true
+			k.fill = Fill{max(k.keys.enforced, k.keys.shadow), pages * table.PageEntries}
 			k.keys.enforced, k.keys.shadow = 0, 0
 		}
 	}

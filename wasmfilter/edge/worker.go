@@ -232,13 +232,10 @@ const lateTick lease.Millis = 150
 
 // report sends a report to somebody who watches, if one is due.
 func (w *Worker) report(now lease.Millis) {
-	var fill Fill
-	if w.leader.Leads {
-		fill = w.upkeep.fill
-	}
 	if e := w.rules.Error; e != "" { // it has that now
 		w.live.Problem(now, e)
 	}
+	fill := w.Fill()
 	w.live.Tick(now, fill.Keys, fill.Places)
 }
 
@@ -274,9 +271,10 @@ func (w *Worker) Tables() table.Counts {
 // for requests to come.
 func (w *Worker) Sublease(k table.Key) holder.Part { return w.accounts.subleases.Of(k) }
 
-// Fill returns how full the tables are. Only the leader counts: ok is true once for each round
-// of its scan, about every 10 s.
-func (w *Worker) Fill() (f Fill, ok bool) {
-	ok, w.upkeep.news = w.upkeep.news, false
-	return w.upkeep.fill, ok
+// Fill returns how full the tables are, as the leader has counted about every 10 s; zero if another worker leads.
+func (w *Worker) Fill() (f Fill) {
+	if w.leader.Leads {
+		f = w.upkeep.fill
+	}
+	return f
 }

@@ -155,10 +155,10 @@ func (s *stats) shed(h Host, r *shedding.Rule) {
 	h.Record(m[1], uint64(r.Ratio/1000))
 }
 
-// fillUp shows how full the tables are, when the leader has counted.
+// fillUp shows how full the tables are, if the worker leads and has counted.
 func (s *stats) fillUp(h Host, w *edge.Worker) {
-	f, ok := w.Fill()
-	if !ok {
+	f := w.Fill()
+	if f.Places == 0 {
 		return
 	}
 	if s.fill == nil {
