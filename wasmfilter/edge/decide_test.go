@@ -305,3 +305,16 @@ func TestSublet(t *testing.T) {
 		}
 	}
 }
+
+// Units that a worker has of a key and that do not suffice for a request go back into the account, which may have enough then.
+func TestSubleaseThatDoesNotSuffice(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}}]}`)
+	w.costly(0, 1)
+	a, p, key := &w.workers[0].accounts, &w.workers[0].rules.InForce.ByRule[0][0], annsKey(w.workers[0])
+	part := holder.Part{Units: 1, Lease: 7, Expiry: w.now + 5000}
+	a.change(w.now, p, key, func(e *table.Entry) { e.Leases[0] = holder.Lease{Units: 1, Lease: part.Lease, Expiry: part.Expiry} })
+	a.subleases.Begin(a.subleases.At(key), a.open(p, key), part, w.now, w.now+100)
+	if r := w.costing(0, 2); r.Outcome != Admit {
+		t.Errorf("outcome %d", r.Outcome)
+	}
+}
