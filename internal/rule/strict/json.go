@@ -124,7 +124,7 @@ func (p *parser) peek() byte {
 
 func (p *parser) value(depth int) (Node, bool) {
 	p.space()
-	n := Node{Pos: p.pos(), Start: p.at}
+	n := Node{Pos: p.pos()}
 	ok := false
 	switch c := p.peek(); {
 	case c == '{' || c == '[':
@@ -145,7 +145,6 @@ func (p *parser) value(depth int) (Node, bool) {
 	default:
 		ok = p.literal(&n)
 	}
-	n.End = p.at
 	return n, ok
 }
 
@@ -179,6 +178,7 @@ func (p *parser) digits() bool {
 
 func (p *parser) number(n *Node) bool {
 	n.Kind = Int
+	start := p.at
 	if p.peek() == '-' {
 		p.at++
 	}
@@ -209,7 +209,7 @@ func (p *parser) number(n *Node) bool {
 			return false
 		}
 	}
-	n.Text = string(p.doc[n.Start:p.at])
+	n.Text = string(p.doc[start:p.at])
 	return true
 }
 

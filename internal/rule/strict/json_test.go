@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 func TestParseJSONRejects(t *testing.T) {
@@ -54,23 +52,6 @@ func TestParseJSONRejects(t *testing.T) {
 		if n != nil || err == nil || err.Error() != test.want {
 			t.Errorf("%.40q: node %v, error %v\nwant %s", test.doc, n, err, test.want)
 		}
-	}
-}
-
-// TestParseJSONSpans: a caller can cut a value out of the document.
-func TestParseJSONSpans(t *testing.T) {
-	doc := []byte(`{ "a" : [ 1 , "x\n" ] ,` + "\n" + `  "b":{"c":null} }`)
-	n := fatal.Get(ParseJSON(doc))(t)
-	for want, n := range map[string]*Node{
-		`[ 1 , "x\n" ]`: n.Field("a"), `1`: &n.Field("a").Items[0], `"x\n"`: &n.Field("a").Items[1],
-		`{"c":null}`: n.Field("b"), `null`: n.Field("b").Field("c"),
-	} {
-		if got := string(doc[n.Start:n.End]); got != want {
-			t.Errorf("span %q, want %q", got, want)
-		}
-	}
-	if got := n.Field("b").Pos; got != (Pos{2, 7}) {
-		t.Errorf("b stands at %v, want 2:7", got)
 	}
 }
 

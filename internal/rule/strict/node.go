@@ -44,9 +44,6 @@ type Node struct {
 	Text   string
 	Items  []Node
 	Fields []Field // in document order, names unique
-	// Start and End enclose the value's bytes in the document: doc[Start:End].
-	// Only JSON sets them.
-	Start, End int
 }
 
 // Field is one field of an object.

@@ -240,7 +240,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 			for _, problem := range problems {
 				s.cfg.Log.Warn("rules: an amendment does not fit and is not in force", "revision", v.Revision, "problem", problem)
 			}
-			return s.apply(v, set, files)
+			return s.apply(set, files)
 		},
 		About: []any{"rules", set.Len(), "amendments", len(amendments.Entries) - len(problems), "revision", set.Number(), "who", v.Who, "why", v.Why},
 	}, nil
@@ -248,7 +248,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 
 // apply puts rules in force, unless they are older than those in force. What is in force is from the future if the clock
 // was wrong: then everything is newer.
-func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File) error {
+func (s *Stored) apply(set *rule.Set, files []rulefile.File) error {
 	if old := s.inForce; old != nil && set.Revision <= old.Revision && !versions.Ahead(old.Number(), time.Now()) {
 		if set.Content == old.Content {
 			return nil
