@@ -68,28 +68,3 @@ func TestBootstrapKilled(t *testing.T) {
 	}
 	t.Logf("%d runs were killed between the state and the last file", cut)
 }
-
-// Two at once do not mix what they choose: one of them is told that it has to wait.
-func TestBootstrapTwice(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "weir")
-	var outs [2]bytes.Buffer
-	var cmds [2]*exec.Cmd
-	for i := range cmds {
-		cmds[i] = exec.Command(binary, "admin", "bootstrap", dir, "--regions", "eu")
-		cmds[i].Stdout, cmds[i].Stderr = &outs[i], &outs[i]
-		fatal.If(t, cmds[i].Start())
-	}
-	made := 0
-	for i, cmd := range cmds {
-		if err := cmd.Wait(); err != nil && !strings.Contains(outs[i].String(), "is in use by") {
-			t.Errorf("%v\n%s", err, &outs[i])
-		}
-		made += strings.Count(outs[i].String(), "gossip key: made")
-	}
-	if made != 1 {
-		t.Errorf("chosen %d times:\n%s%s", made, &outs[0], &outs[1])
-	}
-	if out, err := exec.Command(binary, "admin", "bootstrap", dir).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("nothing was changed")) {
-		t.Errorf("%v\n%s", err, out)
-	}
-}

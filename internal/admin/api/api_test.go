@@ -238,14 +238,6 @@ func TestLoopback(t *testing.T) {
 	w.is(w.call(h, http.MethodPost, "/v1/change", "{"), "no JSON", 400, "", "")
 }
 
-// A port that others can reach has no API without TLS and tokens, and states that.
-func TestClosed(t *testing.T) {
-	for name, c := range map[string]Config{"neither": {}, "tokens": {Callers: new(access.List)}, "tls": {Secure: true}} {
-		w := newWorld(t, c)
-		w.is(w.call(w.Handler(), http.MethodGet, "/v1/read", "", "Authorization", w.bearer["admin"]), name, 403, v1.CodeNotServed, "--admin-tokens")
-	}
-}
-
 // Another path that is guarded, such as that of profiles, is open to those alone who have all rights in the API.
 func TestGuard(t *testing.T) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, Caller(r.Context()).Name) })
@@ -256,6 +248,7 @@ func TestGuard(t *testing.T) {
 		code, contains string
 	}{
 		"others reach the port":        {status: 403, code: v1.CodeNotServed},
+		"TLS, and no tokens":           {config: Config{Secure: true}, status: 403, code: v1.CodeNotServed, contains: "--admin-tokens"},
 		"this machine":                 {config: Config{Loopback: true}, status: 200, contains: "local"},
 		"a page":                       {config: Config{Loopback: true}, origin: "https://evil.example.com", status: 403, code: v1.CodeOrigin},
 		"tokens, and none":             {config: Config{Loopback: true, Callers: new(access.List)}, status: 401, code: v1.CodeNobody},
