@@ -34,6 +34,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // serve serves b until the test ends, and returns where.
@@ -144,7 +145,7 @@ func TestUnread(t *testing.T) {
 	if err := send(small); !strings.Contains(fmt.Sprint(err), "requests in flight have more than 67108864 bytes") {
 		t.Errorf("without room: %v", err)
 	}
-	eventually(t, "it has given back its bytes", func() bool { return b.room.CompareAndSwap(int64(len(small))-1, maxInFlight) })
+	proc.Eventually(t, time.Minute, "it has given back its bytes", func() bool { return b.room.CompareAndSwap(int64(len(small))-1, maxInFlight) })
 	for _, c := range []struct {
 		message []byte
 		want    codes.Code
@@ -160,7 +161,7 @@ func TestUnread(t *testing.T) {
 			t.Errorf("%d bytes, %.20q: %v, want %v", len(c.message), c.message, err, c.want)
 		}
 	}
-	eventually(t, "all have been counted and take no room", func() bool { // after their clients know
+	proc.Eventually(t, time.Minute, "all have been counted and take no room", func() bool { // after their clients know
 		return b.metric(`weir_rls_requests_total{code="unread"} 4`) && b.room.Load() == maxInFlight
 	})
 	if n := strings.Count(logged.String(), "rls: request cannot be read"); n != 1 {
@@ -331,17 +332,7 @@ func TestShutdown(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
-}
-
-// eventually waits until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in 30 s: %s", what)
-		}
-	}
+	proc.Eventually(t, time.Minute, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestDeadline: of the caller's time a part is kept for the way back.
