@@ -15,8 +15,8 @@ type catalog struct {
 	encoded  []byte    // the compiled form, as it travels
 	set      *rule.Set // without limits of single keys
 	rules    map[string]*entry
-	expanded map[string][]string // see Service.Expanded
-	names    map[string]bool     // of all rules, those that are not counted here too
+	expanded map[string][]*rule.Rule // see Service.Expanded
+	names    map[string]bool         // of all rules, those that are not counted here too
 
 	secret      *rule.Secret // that PoPs hash keys under; nil: no rule has hash: true
 	fingerprint uint64       // of the secret
@@ -38,7 +38,7 @@ var noRules = &catalog{}
 // newCatalog prepares a set of rules. With divides the catalog has the rules with scope:
 // global alone: regions count the others.
 func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) *catalog {
-	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]string{}, names: make(map[string]bool, set.Len())}
+	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len()), expanded: map[string][]*rule.Rule{}, names: make(map[string]bool, set.Len())}
 	lean := set.WithoutKeys()
 	c.set = lean
 	for i := range set.Len() {
@@ -63,8 +63,8 @@ func newCatalog(set *rule.Set, secrets []rule.Secret, divides bool, m *metrics) 
 		e.keys = keylimits.New(r, secrets, e.policies[0])
 		c.rules[r.Name] = e
 		written := rule.Written(r.Name)
-		if c.expanded[written] = append(c.expanded[written], r.Name); written != r.Name {
-			c.expanded[r.Name] = append(c.expanded[r.Name], r.Name)
+		if c.expanded[written] = append(c.expanded[written], lean.Rule(i)); written != r.Name {
+			c.expanded[r.Name] = append(c.expanded[r.Name], lean.Rule(i))
 		}
 	}
 	if hashes(set, divides) != "" {

@@ -51,7 +51,8 @@ func (s *Service) operate(ctx context.Context, op engine.Op, name string, key []
 	var all []v1.Counter
 	var asks []engine.Ask
 	var of []int // the counter of each ask
-	for _, name := range rules.expanded[name] {
+	for _, r := range rules.expanded[name] {
+		name := r.Name
 		counted, err := rules.counters(name, key, now)
 		if err != nil {
 			return nil, fmt.Errorf("rule %q: %w", name, err)

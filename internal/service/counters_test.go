@@ -121,15 +121,15 @@ func TestPeekNamesOverrides(t *testing.T) {
 func TestPeekOfARuleWithSeveralLimits(t *testing.T) {
 	r := newRegion(t)
 	r.setRules("rules: [{ name: a, key: [client_ip], algorithm: fixed_window, consistency: exact, limits: [5/1m, 50/1d] }]")
-	names := r.service.Expanded("a")
-	for _, name := range names {
-		r.grants(want(name, "k", 2))
+	rules := r.service.Expanded("a")
+	for _, one := range rules {
+		r.grants(want(one.Name, "k", 2))
 	}
 	for i, step := range []struct {
 		op   func(context.Context, string, []byte) ([]v1.Counter, error)
 		name string
 		left []int64
-	}{{r.service.Peek, "a", []int64{3, 48}}, {r.service.Reset, names[1], []int64{50}}, {r.service.Peek, "a", []int64{3, 50}}, {r.service.Reset, "a", []int64{5, 50}}} {
+	}{{r.service.Peek, "a", []int64{3, 48}}, {r.service.Reset, rules[1].Name, []int64{50}}, {r.service.Peek, "a", []int64{3, 50}}, {r.service.Reset, "a", []int64{5, 50}}} {
 		all, err := step.op(t.Context(), step.name, []byte("k"))
 		var left []int64
 		for _, c := range all {

@@ -185,9 +185,9 @@ func (s *Service) Override(rule string, key []byte) string {
 	return string(s.rules.Load().policy(rule, 0, 0, key, s.config.Now()).Name)
 }
 
-// Expanded are the names of the rules in force that the rule of a document was expanded into;
-// nil if there are none. An expanded name stands for itself.
-func (s *Service) Expanded(name string) []string { return s.rules.Load().expanded[name] }
+// Expanded are the rules in force that the rule of a document was expanded into; nil if there are none. An expanded name
+// stands for itself.
+func (s *Service) Expanded(name string) []*rule.Rule { return s.rules.Load().expanded[name] }
 
 // Holders is how many holders called this replica within the last 10 s.
 func (s *Service) Holders() int { return s.holders.count(s.config.Now()) }

@@ -13,25 +13,16 @@ import (
 // resolve returns the rules that a binding is to: those that the rule of the rules file was expanded into, without
 // those that are off. It is nil if there is none: the rules file has no such rule, or has it turned off.
 func (c *Config) resolve(b *binding.Binding) (made []*Rule) {
-	if b.Flaw(c.expanded(b.Rule)) != "" {
+	all := c.File.Expanded(b.Rule)
+	if b.Flaw(all) != "" {
 		return nil
 	}
-	for _, name := range c.File.Expanded(b.Rule) {
-		if p := c.File.Policy(name, 0, nil); p != nil && p.Mode != rule.Off {
+	for _, r := range all {
+		if p := c.File.Policy(r.Name, 0, nil); p != nil && p.Mode != rule.Off {
 			made = append(made, c.prepareBound(p, b))
 		}
 	}
 	return made
-}
-
-// expanded are what a rule of the rules file was expanded into.
-func (c *Config) expanded(name string) (all []*rule.Rule) {
-	for _, one := range c.File.Expanded(name) {
-		if r := c.File.Rule(one); r != nil {
-			all = append(all, r)
-		}
-	}
-	return all
 }
 
 // prepareBound makes a rule of a rule of the rules file.

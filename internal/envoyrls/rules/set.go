@@ -70,7 +70,7 @@ func (s *Set) WithBindings(b *binding.Set) *Set {
 // Check returns the bindings whose rule cannot be bound as errors, and the number of
 // bindings whose rule is off.
 func (s *Set) Check() (errs strict.Errors, off int) {
-	return s.Bindings.Check(s.cfg.expanded)
+	return s.Bindings.Check(s.cfg.File.Expanded)
 }
 
 // Domain reports whether there are rules for a domain.
