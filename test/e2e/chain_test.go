@@ -32,6 +32,8 @@ const chainRules = `rules:
   - { name: target, match: { path: /counted/target }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
   - { name: slot, match: { header: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
       on_failure: { action: deny, status: 429 } }
+  - { name: tokens, match: { path: /counted/ws }, key: [], limit: 80/1d, consistency: exact, timeout: 1s, on_failure: deny,
+      cost: { estimate: 50, actual: { header: x-tokens }, max: 400 } }
   - { name: user, match: { path: /user }, key: [{ header: x-user }], limit: 1/1d, algorithm: fixed_window, scope: pop }
   - { name: address, match: { path: /address }, key: [client_ip], limit: 1/1d, algorithm: fixed_window, scope: pop }
   - { name: claims, match: { path: /claims }, key: [{ header: x-user-id, else: { const: nobody } }], limit: 1/1d, algorithm: fixed_window, scope: pop,
@@ -67,7 +69,7 @@ func (u chained) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case "/counted/ws":
 		if conn, rw, err := http.NewResponseController(w).Hijack(); err == nil {
-			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nx-tokens: 30\r\n\r\n")
 			_, _ = io.Copy(io.Discard, rw) // until the client leaves
 			conn.Close()
 		}
@@ -142,6 +144,12 @@ func whatCounts(t *testing.T, p *stack.PoP, calls *atomic.Int64) {
 		}
 	})
 	proc.Eventually(t, 5*time.Second, "the slot of a connection that ended is free", func() bool { return status("/counted/target") == 200 })
+	for i, want := range []int{101, 429} { // the first one has cost what its response stated: 30 of 80, and so has this one
+		conn, resp := ask(t, p, "/counted/ws", "connection: upgrade", "upgrade: websocket")
+		if conn.Close(); resp.StatusCode != want {
+			t.Errorf("upgrade %d: status %d, want %d", i+2, resp.StatusCode, want)
+		}
+	}
 }
 
 // allowed is how many requests a rule has admitted. The filter's counters are brought

@@ -19,10 +19,11 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// model plays an upstream that states what a request has used, x-used, where x-where says.
-type model struct{}
+// model plays an upstream that states what a request has used, x-used, where x-where says; with "early" something else with 103
+// before it, and with "third" something else with 503 to the first two attempts of a request.
+type model struct{ attempts atomic.Int64 }
 
-func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	used, h := r.Header.Get("x-used"), w.Header()
 	lasts, _ := time.ParseDuration(r.Header.Get("x-lasts"))
 	time.Sleep(lasts)
@@ -30,6 +31,16 @@ func (model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Header.Get("x-where") {
 	case "header":
 		h["X-Tokens"] = strings.Split(used, " ")
+	case "early":
+		h.Set("x-tokens", "70")
+		w.WriteHeader(http.StatusEarlyHints)
+		h.Set("x-tokens", used)
+	case "third":
+		h.Set("x-tokens", used)
+		if o.attempts.Add(1)%3 != 0 {
+			h.Set("x-tokens", "70")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 	case "trailer":
 		h.Set(http.TrailerPrefix+"x-tokens", used)
 		_, _ = w.Write([]byte("message"))
@@ -69,19 +80,27 @@ func TestActualCost(t *testing.T) {
 		rules += "  - { name: " + where + ", match: { path: /" + where + " }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
 			"on_failure: deny, cost: { estimate: 50, actual: { " + source + " }, max: 400 } }\n"
 	}
+	rules += "  - { name: odd, match: { path: { prefix: /odd } }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
+		"on_failure: deny, cost: { estimate: 50, actual: { header: x-tokens }, max: 400 } }\n"
 	rules += "  - { name: uncounted, match: { path: /uncounted }, key: [], limit: 1000/1d, scope: pop, count: { grpc_status: [16] }, " +
 		"cost: { estimate: 1, actual: { body: usage.total_tokens }, max: 400 } }\n"
 	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
 		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 } }\n"
 	var logs []string // by PoP
-	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: model{}, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	upstream := new(model)
+	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+		type m = map[string]any
 		b.SetHTTP2("upstream")
+		b.AddRoute(m{"match": m{"path": "/odd/direct"}, "direct_response": m{"status": 200}})
+		b.AddRoute(m{"match": m{"path": "/odd/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
+		b.AddRoute(m{"match": m{"path": "/odd/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
 		setMetadata(b)
 		logs = append(logs, filepath.Join(t.TempDir(), "access.log"))
 		b.SetAccessLog(logs[len(logs)-1])
 	})})
 	for i, p := range s.PoPs {
 		t.Run("cost at "+p.Name, func(t *testing.T) { settlesCosts(t, p, slices.Collect(maps.Keys(actual)), isNative(i)) })
+		t.Run("odd responses at "+p.Name, func(t *testing.T) { oddResponses(t, p, upstream) })
 		t.Run("metadata at "+p.Name, func(t *testing.T) { readsMetadata(t, p, logs[i], isNative(i)) })
 	}
 	proc.Together(len(s.PoPs), func(i int) { keepsNoBodies(t, s.PoPs[i]) })
@@ -118,6 +137,35 @@ func settlesCosts(t *testing.T, p *stack.PoP, places []string, native bool) {
 		if got := left("header", p.Name+used, used); !strings.Contains(got, ";r="+want+";") {
 			t.Errorf("two headers, %s: %s", used, got)
 		}
+	}
+}
+
+// oddResponses has the last response to a request settle it, once, and requests that Envoy answers cost what they have reserved.
+func oddResponses(t *testing.T, p *stack.PoP, upstream *model) {
+	for _, c := range []struct {
+		method, path, where, lasts string
+		status, cost               int
+	}{
+		{"GET", "/odd", "early", "", 200, 30},
+		{"HEAD", "/odd", "header", "", 200, 30},
+		{"HEAD", "/odd", "json", "", 200, 50},
+		{"GET", "/odd/retried", "third", "", 200, 30},
+		{"GET", "/odd/direct", "header", "", 200, 50},
+		{"GET", "/odd/late", "header", "3s", 504, 50},
+	} {
+		user := p.Name + c.method + c.path + c.where
+		r, err := stack.Do(p.Addr, c.method, c.path, "", "x-user", user, "x-where", c.where, "x-used", "30", "x-lasts", c.lasts)
+		if err != nil || r.Status != c.status {
+			t.Errorf("%s: %v, status %d", user, err, r.Status)
+		}
+		want := fmt.Sprint(";r=", 1000-c.cost, ";")
+		proc.Eventually(t, 10*time.Second, user+" leaves "+want, func() bool {
+			r := p.Get("/odd", "x-user", user, "x-where", "header", "x-used", "0")
+			return strings.Contains(r.Header.Get("RateLimit"), want)
+		})
+	}
+	if n := upstream.attempts.Swap(0); n != 3 {
+		t.Errorf("%d attempts of a request that Envoy tried three times", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -96,6 +97,50 @@ func TestStreamsEndAtOnce(t *testing.T) {
 		w.settle()
 		if got := w.left(); got != 80 {
 			t.Errorf("%s: %d left, want 80", more, got)
+		}
+	}
+}
+
+// TestCostByOtherRules: streams that began under other rules cost what their responses state by the rules that they began with,
+// where the rule still counts on the same counter.
+func TestCostByOtherRules(t *testing.T) {
+	before := tokensRule(50_000, `,"consistency":"leased"`)
+	for name, after := range map[string]string{
+		"kept":       tokensRule(40_000, `,"consistency":"leased"`),
+		"other max":  strings.ReplaceAll(before, `"max":320`, `"max":100`),
+		"known cost": `{"rules":[{"name":"tokens","key":[{"header":"x-user"}],"limit":"50000/1d","on_failure":"deny"}]}`,
+		"gone":       `{"rules":[]}`,
+		"anew":       tokensRule(50_000, `,"algorithm":"fixed_window"`),
+		"at the PoP": tokensRule(50_000, `,"scope":"pop"`),
+	} {
+		w := newWorld(t, 2, before)
+		var streams []*Request
+		for i := range 500 {
+			streams = append(streams, w.asks(i%2, "60"))
+		}
+		if n := admittedOf(streams); n != 500 {
+			t.Fatalf("%d streams, want 500", n)
+		}
+		w.region.use(mustRules(t, after).Dated(2))
+		w.pass(6000)
+		w.settle()
+		for i, r := range streams {
+			w.costs(i%2, r, []string{"20", "140", "none"}[i%3])
+		}
+		for range 15 { // what idles in leases comes back
+			w.pass(1000)
+			w.settle()
+		}
+		if name == "gone" || name == "anew" || name == "at the PoP" {
+			continue
+		}
+		most := int64(167*20 + 167*140 + 166*60)
+		least := most
+		if name == "known cost" { // then the region takes no debts of responses
+			least -= 167 * 80
+		}
+		if got := w.charged("tokens"); got < least || got > most {
+			t.Errorf("%s: %d are charged, want %d to %d", name, got, least, most)
 		}
 	}
 }
