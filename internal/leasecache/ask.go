@@ -69,7 +69,10 @@ func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group
 	debt := w.Debt
 	w.Debt = engine.DebtID(b.store.id[:], debt)
 	a := engine.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
-	back := v.attachBack(&a)
+	back := int64(0)
+	if v.sendsBack(now) {
+		back = v.attachBack(&a)
+	}
 	b.put(a, pending{key: k, sent: now, queue: queue, debt: debt, back: back})
 }
 

@@ -182,3 +182,33 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+// What comes back of a key that is in use goes to the store when that answers again; of an idle one it may be lost.
+func TestGiveBacksWhileTheStoreFails(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Exact, lease.Leased} {
+		onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, c)
+			ask := func(w lease.Want) lease.Grant {
+				grants := make([]lease.Grant, 1)
+				f.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: w}}, grants)
+				return grants[0]
+			}
+			g := ask(lease.Want{Need: 500, Waiting: 500, Want: 500})
+			if g.Granted != 500 {
+				t.Fatalf("%v: %+v", c, g)
+			}
+			time.Sleep(20 * time.Second) // until leases have ended
+			behind.down.Store(true)
+			for range 100 {
+				ask(lease.Want{Need: 1, Waiting: 1, Want: 1, Unused: 4, Lease: g.Lease})
+				time.Sleep(50 * time.Millisecond)
+			}
+			behind.down.Store(false)
+			ask(lease.Want{Need: 1, Waiting: 1, Want: 1})
+			time.Sleep(20 * time.Second)
+			if got := charged(t, behind.Store, p, "k"); got > 100+40 {
+				t.Errorf("%v: %d are charged, want about 100 of 500", c, got)
+			}
+		})
+	}
+}

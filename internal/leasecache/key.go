@@ -33,7 +33,7 @@ type cached struct {
 
 // busy reports whether the entry is still needed for an ask that is out or to come.
 func (c *cached) busy() bool {
-	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
+	return len(c.waiting) > 0 || c.out > 0 || c.due != none
 }
 
 // lock locks the shard of an ask's key. The caller unlocks it.
@@ -180,6 +180,8 @@ func (k key) forget(now lease.Millis) bool {
 	v := &k.Value
 	switch {
 	case v.busy() || now < max(v.askAt, v.pause): // a new entry may ask at once
+	case len(v.back) > 0:
+		k.reportBack(now)
 	case !v.passing.lasts(now) && v.relay.Idle(&k.Policy.Terms, now):
 		k.shard.Remove(k.Entry)
 		return true
@@ -194,5 +196,5 @@ func (k key) forget(now lease.Millis) bool {
 func (k key) reports(now lease.Millis) bool {
 	account := k.Value.relay.Holder
 	_, ok := account.Report(&k.Policy.Terms, now)
-	return ok || len(k.Value.back) > 0
+	return ok || k.Value.sendsBack(now)
 }

@@ -34,9 +34,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if v.passing.lasts(now) {
 		v.unlease(&p.Policy.Terms, lease.Never)
 	}
-	if len(v.back) > 0 {
-		p.report(now)
-	}
+	p.reportBack(now)
 }
 
 // unavailablePause is for how long a store that did not answer is not asked for the key, give or take the jitter.

@@ -28,7 +28,7 @@ type back struct {
 func (k key) giveBack(now lease.Millis, p holder.Part) {
 	if p.Units > 0 && !k.Policy.Terms.Lies(p.Units) {
 		k.Value.keepBack(&k.Policy.Terms, p)
-		k.report(now)
+		k.reportBack(now)
 	}
 }
 
@@ -36,6 +36,22 @@ func (k key) giveBack(now lease.Millis, p holder.Part) {
 func (k key) settle(now lease.Millis, w *lease.Want) {
 	if w.Settled > 0 {
 		k.Value.keep(&k.Policy.Terms, back{settled: w.Settled, lease: w.Lease})
+		k.reportBack(now)
+	}
+}
+
+// keepsBackFor is for how long after its last use a key keeps what is to be given back while the store does not answer. Then
+// an ask takes it along, which loses it if the store does not answer that either.
+const keepsBackFor lease.Millis = 10_000
+
+// sendsBack reports whether an ask for the key takes along what is to be given back.
+func (c *cached) sendsBack(now lease.Millis) bool {
+	return len(c.back) > 0 && (c.pause == 0 || now >= c.used+keepsBackFor)
+}
+
+// reportBack is report for what is to be given back.
+func (k key) reportBack(now lease.Millis) {
+	if k.Value.sendsBack(now) {
 		k.report(now)
 	}
 }
@@ -193,6 +209,7 @@ func (d *drain) send(ctx context.Context, b *batch) {
 func (b *batch) giveUp(now lease.Millis, k key) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
+	v.pause = 0 // nothing is kept any longer
 	var w lease.Want
 	if v.out == 0 { // else it has been reported
 		w, _ = v.relay.Holder.Report(&k.Policy.Terms, now)
