@@ -2,12 +2,14 @@ package rule_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 func TestDefaults(t *testing.T) {
@@ -29,6 +31,16 @@ func TestDefaults(t *testing.T) {
 	}
 	if set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m","consistency":"optimistic"}]}`); set.Rule(0).Overdraft != 1 {
 		t.Errorf("overdraft %d, want 1", set.Rule(0).Overdraft)
+	}
+}
+
+// TestEncode: the compiled forms of the good files of package rulefile are read and written to the letter.
+func TestEncode(t *testing.T) {
+	for _, file := range golden.Files(t, "../ruleset/rulefile/testdata/good_*.golden") {
+		version, compiled, _ := strings.Cut(strings.TrimSpace(string(golden.Content(t, file))), "\n")
+		if set := decode(t, compiled); string(set.Encode()) != compiled || set.Version != version {
+			t.Errorf("%s becomes %s, with version %s", file, set.Encode(), set.Version)
+		}
 	}
 }
 
