@@ -1,7 +1,6 @@
 package check_test
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
-	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
@@ -31,31 +29,6 @@ func TestMistakes(t *testing.T) {
 		} else if want := string(golden.Content(t, strings.TrimSuffix(file, ".yaml")+".txt")); err.Error()+"\n" != want {
 			t.Errorf("%s:\n%v\nwant\n%s", file, err, want)
 		}
-	}
-}
-
-// TestNewRejects: all mistakes of a rule are reported. There are more in package rulefile.
-func TestNewRejects(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		spoil func(*rule.Rule)
-		want  string
-	}{
-		{"open literal", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpRegex, Arg: `/a\Q.b`}} }, `rules[0].match.path: "/a\\Q.b" has \Q without \E; write \E where the literal text ends`},
-		{"two", func(r *rule.Rule) { r.Name, r.Overdraft = "", 1 }, "rules[0].name: is empty; write 1 to 64 letters, digits, - or _\nrules[0].overdraft: is only for consistency: optimistic; leave it out, or write consistency: optimistic"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := rule.Rule{Name: "a", Limits: perMinute(5)}
-			test.spoil(&r)
-			set, err := checktest.New([]rule.Rule{r})
-			var errs strict.Errors
-			if set != nil || !errors.As(err, &errs) || err.Error() != test.want {
-				t.Errorf("set %v, error %v\nwant %s", set, err, test.want)
-			}
-		})
-	}
-	if _, err := checktest.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
-		t.Errorf("1001 rules: %v", err)
 	}
 }
 
@@ -182,25 +155,11 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// TestNewRejectsRegions: their number is bounded, and they have names as settings have them.
-func TestNewRejectsRegions(t *testing.T) {
-	many := make([]rule.Region, rule.MaxRegions+1)
-	for i := range many {
-		many[i] = rule.Region{Name: strings.Repeat("r", i+1), Weight: 1}
+// TestSetsAreBounded: a set has so many rules, and all together so many overrides by key.
+func TestSetsAreBounded(t *testing.T) {
+	if _, err := checktest.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
+		t.Errorf("1001 rules: %v", err)
 	}
-	for want, rs := range map[string][]rule.Region{
-		"regions: has 65 regions; write at most 64":         many,
-		"regions[\"\"]: is no name of a region":             {{Name: "", Weight: 1}},
-		"regions.eu/us: is no name of a region; write 1 to": {{Name: "eu/us", Weight: 1}},
-	} {
-		if _, err := checktest.New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}
-
-// TestKeyLimitsAreBounded: all rules together have so many.
-func TestKeyLimitsAreBounded(t *testing.T) {
 	r := rule.Rule{Name: "a", Key: []rule.Part{{{From: rule.FromHeader, Name: "x"}}}, Limits: perMinute(5)}
 	for i := range rule.MaxKeyLimits/2 + 1 {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprint(i)}, Limit: r.Limits[0].Limit})
