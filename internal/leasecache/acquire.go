@@ -2,7 +2,6 @@ package leasecache
 
 import (
 	"context"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -13,10 +12,7 @@ import (
 // returns by the deadline of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.config.Now()
-	q := acquisition{store: s, ctx: ctx, now: now, grants: grants, ends: forever}
-	if deadline, ok := ctx.Deadline(); ok {
-		q.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
-	}
+	q := acquisition{store: s, ctx: ctx, now: now, grants: grants}
 	all := asks
 	asks = q.takeDebts(all)
 	for i := 0; i < len(asks); {
@@ -45,9 +41,6 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	s.denied.Add(q.denied)
 	s.failed.Add(q.failed)
 }
-
-// forever is the deadline of a caller that has none.
-const forever = lease.Never
 
 // acquisition is one call of Acquire under way.
 type acquisition struct {

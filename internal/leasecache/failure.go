@@ -73,8 +73,10 @@ func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 		}
 		debt := engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
+		pauses := false
+		q.store.withEntry(a, func(k key) { pauses = q.now < k.Value.pause })
 		switch at := len(asks) + i; {
-		case !q.store.pauses(q.now, &debt):
+		case !pauses:
 			q.pass(&debt, at)
 		case a.Peeks():
 			q.unavailable(at)
@@ -116,10 +118,4 @@ func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
 	if !taken {
 		s.askSoon(a.GiveBack(&g))
 	}
-}
-
-// pauses reports whether the store is not to be asked for a key.
-func (s *Store) pauses(now lease.Millis, a *engine.Ask) (pauses bool) {
-	s.withEntry(a, func(k key) { pauses = now < k.Value.pause })
-	return pauses
 }

@@ -45,14 +45,12 @@ func (s *Store) lock(a *engine.Ask) key {
 }
 
 // withEntry does something with the key of an ask, if it has an entry.
-func (s *Store) withEntry(a *engine.Ask, do func(k key)) bool {
+func (s *Store) withEntry(a *engine.Ask, do func(k key)) {
 	k := s.lock(a)
 	defer k.shard.Unlock()
-	if k.Entry = k.shard.Find(k.hash, a.Policy, a.Key); k.Entry == nil {
-		return false
+	if k.Entry = k.shard.Find(k.hash, a.Policy, a.Key); k.Entry != nil {
+		do(k)
 	}
-	do(k)
-	return true
 }
 
 // find finds the entry for an ask. False if there is none.

@@ -26,8 +26,7 @@ type Config struct {
 	// Timeout bounds calls of the store; 0 means 100 ms.
 	Timeout time.Duration
 	// Answers is how long an answer of the store may take in an ordinary hour; 0 means
-	// 20 ms, as within a region. A request waits for a lease that begins soon only if that
-	// much of its time, or half of it, will be left then. A group is given at least that long.
+	// 20 ms, as within a region. A group is given at least that long.
 	Answers time.Duration
 	// Wall is the time of day; nil means the system's. It ends the windows of a replica's
 	// share of a limit while the store does not answer.

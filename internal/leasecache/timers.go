@@ -142,18 +142,8 @@ func (b *batch) askFor(now lease.Millis, k key, at lease.Millis) {
 		return
 	}
 	v.due = none
-	if len(v.waiting) > 0 && k.Policy.Terms.Aggregator { // a lease of the next window may have begun
-		k.answerWaiting(now)
-		v.due = none // those who still wait are asked for below
-	}
 	switch queue := v.takeQueue(); {
 	case len(queue) > 0:
-		for i := range queue {
-			if w := &queue[i]; w.next { // which was not enough, after all
-				b.store.waited.Add(uint64(w.want.Waiting))
-				w.next = false
-			}
-		}
 		b.ask(now, k, queue, holder.NoAsk, 0)
 	case v.out > 0: // the reply brings this up again
 	case now < v.askAt: // somebody has asked meanwhile
@@ -167,11 +157,7 @@ func (b *batch) askFor(now lease.Millis, k key, at lease.Millis) {
 func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 	v, t := &k.Value, &k.Policy.Terms
 	asks := holder.NoAsk
-	switch {
-	case v.passing.lasts(now), b.store.draining.Load():
-	case why == report: // of a key that is idle, but far from the store
-		asks = v.relay.AskAlong(t, now)
-	default:
+	if why != report && !v.passing.lasts(now) && !b.store.draining.Load() {
 		asks = v.relay.Prefetch(t, now)
 	}
 	switch reports := k.reports(now); {

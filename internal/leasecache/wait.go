@@ -14,9 +14,7 @@ import (
 type waiter struct {
 	want    lease.Want
 	answers *answers
-	at      int          // index of the grant
-	ends    lease.Millis // the caller's deadline; 0: it is not in a queue
-	next    bool         // for a lease of the next window, which begins soon
+	at      int // index of the grant
 }
 
 // wait lets an ask wait for its key; its give-backs are settled. If no ask of the key is
@@ -27,51 +25,17 @@ func (q *acquisition) wait(k key, a *engine.Ask, i int) {
 		q.unavailable(i)
 		return
 	}
-	w := waiter{want: onlyAsk(a.Want), answers: q.await(i), at: i, ends: q.ends}
-	if w.next = k.awaitNext(q.now, w); w.next {
-		v.waiting = append(v.waiting, w)
-		return
-	}
+	w := waiter{want: onlyAsk(a.Want), answers: q.await(i), at: i}
 	q.store.waited.Add(uint64(a.Want.Waiting))
 	switch {
 	case v.out > 0:
 		v.waiting = append(v.waiting, w)
 	case len(v.waiting) == 0:
 		q.asking().ask(q.now, k, []waiter{w}, holder.NoAsk, 0)
-	default: // others wait for the next window, or for their turn
+	default: // others wait for their turn
 		v.waiting = append(v.waiting, w)
 		k.schedule(q.now, waited)
 	}
-}
-
-// awaitNext sets the timer of the key for when a lease of the next window begins, if that is before the
-// store could answer and the lease has enough for all that wait. Else it is false.
-func (k key) awaitNext(now lease.Millis, w waiter) bool {
-	v := &k.Value
-	in, units := v.relay.Next(&k.Policy.Terms, now)
-	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || k.store.tooLate(now, in, w.ends) {
-		return false
-	}
-	units -= w.want.Need
-	for i := range v.waiting { // those that came within a trip
-		units -= v.waiting[i].want.Need
-	}
-	if units < 0 {
-		return false
-	}
-	if at := now + in; v.due != waited || v.dueAt > at {
-		v.due = waited
-		k.setTimer(at)
-	}
-	return true
-}
-
-// tooLate reports whether a caller that leaves at ends would leave before the answer, if the store
-// were asked only after a delay. Half of the caller's time is kept for that answer, at most what one
-// usually takes.
-func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
-	left := ends - now
-	return delay+min(left/2, lease.Millis(s.config.Answers.Milliseconds())) >= left
 }
 
 // takeQueue takes those who wait and can be asked for together: all for the running

@@ -10,29 +10,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-func BenchmarkDecisionTake(b *testing.B) {
-	terms := lease.NewTerms(fatal.Get(limit.New(perMinute))(b), lease.Leased, 0, 0, 0)
-	s := holder.State{Leases: [2]holder.Lease{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
-	b.ReportAllocs()
-	for i := range b.N {
-		if s.Take(&terms, lease.Millis(1000+i>>16), 1).Verdict != holder.Admit {
-			b.Fatal("not admitted")
-		}
-	}
-}
-
-func BenchmarkDecisionAcquire(b *testing.B) {
-	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 30, Period: limit.Second}))(b)
-	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-	var c granter.Counter
-	b.ReportAllocs()
-	for i := range b.N {
-		if c.Acquire(l, &terms, window+limit.Micros(i), lease.Want{Need: 1, Waiting: 1, Want: 1, Fresh: true}).Granted == 0 {
-			b.Fatal("denied")
-		}
-	}
-}
-
 // TestDecisionsDoNotAllocate covers every call on the way of a request.
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	l := fatal.Get(limit.New(perMinute))(t)

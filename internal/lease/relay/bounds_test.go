@@ -40,30 +40,6 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// How long a cross-region relay pauses, and what it keeps for a round trip and for a pause.
-func TestPauseAndStock(t *testing.T) {
-	window, bucket := crossRegionStory(t), newTier(t, tokens, lease.Leased)
-	for replicas, want := range map[uint8][2]lease.Millis{0: {200, 225}, 2: {200, 225}, 3: {300, 425}, 9: {300, 425}} {
-		d := distance{Replicas: replicas}
-		if got := [2]lease.Millis{d.Pause(&window.terms), d.Pause(&bucket.terms)}; got != want {
-			t.Errorf("%d replicas: %v, want %v", replicas, got, want)
-		}
-	}
-	if got := window.stock(&window.terms); got != 30+17 {
-		t.Errorf("a stock of %d", got)
-	}
-	for _, row := range []struct {
-		trip lease.Millis
-		rate int64
-		soon int64
-	}{{9, 1000, 0}, {10, 99, 0}, {10, 100, 1}, {100, 75, 8}} {
-		d := distance{trip: row.trip, rate: row.rate}
-		if got := d.soon(&window.terms); got != row.soon {
-			t.Errorf("%+v: %d", row, got)
-		}
-	}
-}
-
 // What a cross-region relay asks for.
 func TestAsksOfAggregator(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -170,25 +146,6 @@ func TestPrefetchOfAggregator(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, row.asks)
 		}
 	}
-	for name, row := range map[string]struct {
-		change func(*crossRegionTale)
-		now    lease.Millis
-		asks   holder.Asks
-	}{
-		"a report, of less than a stock": {func(s *crossRegionTale) { s.Holder.Leases[0] = of(47) }, 9300, holder.TopUp},
-		"of more than that":              {func(s *crossRegionTale) { s.Holder.Leases[0] = of(48) }, 9300, holder.NoAsk},
-		"the window ends":                {func(*crossRegionTale) {}, 9700, holder.Ahead},
-		"the next is at hand":            {func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, holder.TopUp},
-		"nobody asked":                   {func(s *crossRegionTale) { s.Holder.Spent = 0 }, 9200, holder.NoAsk},
-		"it has to pause":                {func(s *crossRegionTale) { s.askAt = 9300 }, 9200, holder.NoAsk},
-		"the pause is over":              {func(s *crossRegionTale) { s.askAt = 9200 }, 9200, holder.TopUp},
-	} {
-		s := crossRegionStory(t)
-		row.change(s)
-		if got := s.AskAlong(&s.terms, row.now); got != row.asks {
-			t.Errorf("%s: asks %d, not %d", name, got, row.asks)
-		}
-	}
 	for now, ending := range map[lease.Millis]bool{9699: false, 9700: true, 9999: true, 10_000: false} {
 		if s := crossRegionStory(t, of(1)); s.endsWithoutNext(&s.terms, now) != ending {
 			t.Errorf("at %d the window does not end: %v", now, ending)
@@ -210,15 +167,6 @@ func TestLeasesOfTheNextWindow(t *testing.T) {
 		s := crossRegionStory(t, row.lots[:]...)
 		if got := s.holdsNext(9500); got != row.want {
 			t.Errorf("%s: %v", name, got)
-		}
-		if in, units := s.Next(&s.terms, 9500); (in == 1 && units == 5) != row.want || in > 1 {
-			t.Errorf("%s: %d units in %d", name, units, in)
-		}
-	}
-	s := crossRegionStory(t, holder.Lease{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
-	for now, in := range map[lease.Millis]lease.Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
-		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
-			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
 		}
 	}
 }

@@ -219,17 +219,3 @@ func (r *Relay) aheadAt(t *lease.Terms) lease.Millis {
 	}
 	return max(r.leadAt(t), r.Holder.Asked+r.Pause(t)/2)
 }
-
-// AskAlong decides whether a due report also asks. In a cross-region relay the next ask would otherwise wait for the
-// reply to the report.
-func (r *Relay) AskAlong(t *lease.Terms, now lease.Millis) holder.Asks {
-	switch {
-	case !t.Aggregator || t.Consistency == lease.Exact || r.Holder.Spent == 0 || now < r.askAt:
-		return holder.NoAsk
-	case r.endsWithoutNext(t, now):
-		return holder.Ahead
-	case r.lasting(t, now) <= r.stock(t):
-		return holder.TopUp
-	}
-	return holder.NoAsk
-}

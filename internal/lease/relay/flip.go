@@ -29,17 +29,6 @@ func (r *Relay) RenewAt(t *lease.Terms, now lease.Millis) lease.Millis {
 	return at
 }
 
-// Next is how long until a lease of the next window begins, and how many units it has, if that is sooner
-// than an ask for the running one would be answered by a granter in another region; 0: it is not.
-func (r *Relay) Next(t *lease.Terms, now lease.Millis) (in lease.Millis, units int64) {
-	for i := range r.Holder.Leases {
-		if in := r.Holder.Leases[i].From - now; t.Aggregator && r.Holder.Leases[i].Units > 0 && in > 0 && in <= r.trip {
-			return in, r.Holder.Leases[i].Units
-		}
-	}
-	return 0, 0
-}
-
 // lasting is how many units a cross-region relay can still grant when an ask that is sent now is answered.
 func (r *Relay) lasting(t *lease.Terms, now lease.Millis) int64 {
 	units := r.Holder.Available(now)
