@@ -68,9 +68,11 @@ func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group
 	v.out++
 	debt := w.Debt
 	w.Debt = engine.DebtID(b.store.id[:], debt)
-	a := engine.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
 	back := int64(0)
-	if v.sendsBack(now) {
+	a := engine.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
+	if v.keepsBack(now) {
+		v.detachBack(&a)
+	} else {
 		back = v.attachBack(&a)
 	}
 	b.put(a, pending{key: k, sent: now, queue: queue, debt: debt, back: back})

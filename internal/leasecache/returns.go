@@ -44,10 +44,11 @@ func (k key) settle(now lease.Millis, w *lease.Want) {
 // an ask takes it along, which loses it if the store does not answer that either.
 const keepsBackFor lease.Millis = 10_000
 
-// sendsBack reports whether an ask for the key takes along what is to be given back.
-func (c *cached) sendsBack(now lease.Millis) bool {
-	return len(c.back) > 0 && (c.pause == 0 || now >= c.used+keepsBackFor)
-}
+// keepsBack reports whether asks for the key take nothing along that is to be given back.
+func (c *cached) keepsBack(now lease.Millis) bool { return c.pause != 0 && now < c.used+keepsBackFor }
+
+// sendsBack reports whether the next ask for the key takes something along that is to be given back.
+func (c *cached) sendsBack(now lease.Millis) bool { return len(c.back) > 0 && !c.keepsBack(now) }
 
 // reportBack is report for what is to be given back.
 func (k key) reportBack(now lease.Millis) {
@@ -88,6 +89,15 @@ func (c *cached) attachBack(a *engine.Ask) (units int64) {
 		}
 	}
 	return 0
+}
+
+// detachBack takes what an ask gives back out of it, to be kept.
+func (c *cached) detachBack(a *engine.Ask) {
+	w := &a.Want
+	if w.Unused+w.Settled > 0 {
+		c.keep(&a.Policy.Terms, back{w.Unused, w.Settled, w.Lease})
+		w.Unused, w.Settled, w.Lease = 0, 0, 0
+	}
 }
 
 // unlease takes all units out of the leases that have begun by then, to be given back.
