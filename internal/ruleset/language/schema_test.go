@@ -64,7 +64,7 @@ var beyondSchema = []string{
 	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
 	"limit_too_large", "override_key_last", "override_key_pop", "on_failure_status_action", "on_failure_global",
 	"path_regex", "path_ignored_parameters", "path_nothing_ignored", "regex", "regex_lookahead", "slots_period",
-	"shed_classes", "timeout_range", "duration_order",
+	"shed_classes", "shed_many", "timeout_range", "duration_order",
 	// Not valid YAML, or gone once a YAML library has read it.
 	"alias", "braces", "document_second", "duplicate_key", "empty_file", "field_name", "count_hex", "count_float", "merge", "syntax", "tag", "utf8",
 }
