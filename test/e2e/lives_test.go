@@ -81,12 +81,12 @@ func envoyLives(t *testing.T, native bool) {
 			{"streams that end in the middle of a rejection", func(t *testing.T) { resetRejections(t, p) }},
 			{"the cluster is removed", func(t *testing.T) { clusterIsRemoved(t, p, cluster) }},
 			{"new configurations while calls are out", func(t *testing.T) {
-				if r := newConfigurations(t, p, func(i int) { update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}}) }); r.Failed > 0 {
+				if r := newConfigurations(t, p, 6*time.Second, func(i int) { update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}}) }); r.Failed > 0 {
 					t.Errorf("%d requests have no answer: %v", r.Failed, r.FirstError)
 				}
 			}},
 			{"new listeners while calls are out", func(t *testing.T) {
-				newConfigurations(t, p, func(i int) {
+				newConfigurations(t, p, 3*time.Second, func(i int) {
 					boot.SetTrustedHops(i / 20 % 2) // once a second
 					boot.WriteListeners()
 				})
@@ -251,14 +251,14 @@ func clusterIsRemoved(t *testing.T, p *stack.PoP, cluster func(there bool)) {
 
 // newConfigurations replaces the filter's configuration, or its listener, while requests wait, and others have ended before
 // their answers: the old configurations end on any thread, with their calls. A limit that was used up stays so, and no VM is left.
-func newConfigurations(t *testing.T, p *stack.PoP, update func(i int)) *drive.Result {
+func newConfigurations(t *testing.T, p *stack.PoP, lasts time.Duration, update func(i int)) *drive.Result {
 	const vms = "wasm.envoy.wasm.runtime.v8.active"
 	running, user := p.Stats(vms)[vms], fmt.Sprint(time.Now().UnixNano())
 	isUsedUp := func() bool { return p.Get("/exact", "x-user", user).Status == http.StatusTooManyRequests }
 	proc.Eventually(t, time.Minute, "a limit is used up", isUsedUp)
 	p.Link.Slow(200 * time.Millisecond)
 	load := make(chan *drive.Result)
-	until := time.Now().Add(3 * time.Second)
+	until := time.Now().Add(lasts)
 	go func() {
 		r, _ := drive.Run(t.Context(), drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 500, Until: until, Request: drive.GetEach("/exact", "x-user", user+"-")})
 		load <- r
