@@ -133,10 +133,10 @@ test-long: timeout = 150m
 test-long: more = tools/conformance.sh || failed=1;
 test-long: helm release test e2e native-test release-test again terraform-test terraform-apply-test compose-test cluster-test mutants faults ## Run everything, at full length (hours; with -k it goes on after a failure)
 
-# One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
+# One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name, and no streams.
 .PHONY: e2e
-e2e: setup build tally ## Play the scripts of test/regions with three regions, and print what was measured (WEIR_FILTER=native: the native module)
-	$(call counted,-run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts)
+e2e: setup build tally ## Play the scripts of test/regions and streams with three regions, and print what was measured (WEIR_FILTER=native: the native module)
+	$(call counted,$(if $(WEIR_SCRIPTS),-run 'Scripts/$(WEIR_SCRIPTS)') ./test/regions/scripts)
 
 .PHONY: native-test
 native-test: setup build tally ## Run the tests of test/e2e and the scripts of test/regions with the native module

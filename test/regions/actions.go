@@ -21,7 +21,7 @@ var actions = map[string]func(w *World, args []string){
 	"cut replies to " + oneOf: func(w *World, args []string) { w.Region(args[0]).Links.each((*stack.Link).Swallow) },
 	"heal " + oneOf:           func(w *World, args []string) { w.Region(args[0]).Links.each((*stack.Link).Heal) },
 
-	`kill redis of (\S+) in ` + oneOf: func(w *World, args []string) { w.Region(args[1]).Redis.kill(args[0], w.play) },
+	`kill redis of (\S+) in ` + oneOf: func(w *World, args []string) { w.Region(args[1]).Redis.Kill(args[0], w.play) },
 	"start redis in " + oneOf:         func(w *World, args []string) { w.Region(args[0]).Redis.start() },
 
 	`apply limit (\S+) to (\S+)`: func(w *World, args []string) { w.setLimit(args[1], args[0]) },

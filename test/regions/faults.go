@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// masters are a Redis Cluster without replicas, of which some are down.
+// masters are a Redis Cluster, of which some are down.
 type masters struct {
 	*redistest.Cluster
 
@@ -21,13 +21,13 @@ type masters struct {
 // nodeTimeout is more than a node of Redis may be held up by a machine that starts a world.
 const nodeTimeout = 5 * time.Second
 
-func startMasters(t proc.T) *masters {
+func startMasters(t proc.T, replicasEach int) *masters {
 	t.Helper()
-	return &masters{redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout)), t, nil}
+	return &masters{redistest.StartCluster(t, 3, replicasEach, redistest.NodeTimeout(nodeTimeout)), t, nil}
 }
 
-// kill kills the master that has a key with these parts in its name, in turn.
-func (m *masters) kill(parts ...string) {
+// Kill kills the master that has a key with these parts in its name, in turn.
+func (m *masters) Kill(parts ...string) {
 	m.t.Helper()
 	name := "*" + strings.Join(parts, "*") + "*"
 	for _, server := range m.Masters() {

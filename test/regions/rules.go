@@ -51,7 +51,7 @@ func (w *World) apply(rules Document) {
 		rules.Fields = append(slices.Clip(rules.Fields), map[string]any{"name": marker, "match": map[string]any{"path": "/" + marker}, "key": []any{},
 			"limit": fmt.Sprintf("%d/1h", w.number), "algorithm": "fixed_window", "scope": "pop"})
 	}
-	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), string(fatal.Get(yaml.Marshal(rules))(w.t)))
+	file := proc.WriteFile(w.t, filepath.Join(w.cfg.Dir, "rules.yaml"), string(fatal.Get(yaml.Marshal(rules))(w.t)))
 	out := proc.Run(w.t, exec.Command(proc.Built(w.t, "bin/weir", "build"), "rules", "apply", file, "--reason", "test",
 		"--consul", w.Regions[0].Consul.Leader().Addr))
 	if _, err := fmt.Sscanf(out, "Applied. Revision %f is in force", &w.revision); err != nil {
@@ -82,9 +82,15 @@ func (w *World) awaitRules() {
 	}
 	for _, r := range w.Regions {
 		for _, p := range r.PoPs {
-			proc.Await(w.t, time.Minute, "the rules at "+p.Name, func() string { return w.rulesAt(p) })
+			w.AwaitRules(p)
 		}
 	}
+}
+
+// AwaitRules waits until every worker of a PoP decides by the rules that were applied last.
+func (w *World) AwaitRules(p *envoy.Envoy) {
+	w.t.Helper()
+	proc.Await(w.t, time.Minute, "the rules at "+p.Name, func() string { return w.rulesAt(p) })
 }
 
 // workersAsked is how many requests ask the workers of a PoP. Each has a connection of its own, which the kernel

@@ -23,13 +23,23 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
+// Config is what a world has. Only Dir and Rules are needed.
+type Config struct {
+	Dir       string                 // for logs and configuration
+	Rules     string                 // that Start puts into Consul; a script brings its own
+	PoPs      int                    // of each region; 0: two
+	Spares    int                    // replicas of each Redis master of the aggregators
+	Bootstrap func(*envoy.Bootstrap) // edits that of each PoP last
+}
+
 // World is the regions and the aggregator. It is used from one goroutine.
 type World struct {
 	Aggregators []*region.Region
+	Redis       *masters // of the aggregators
 	Regions     []*Region
 
 	t   proc.T
-	dir string // of logs and configuration
+	cfg Config
 
 	rules    Document // those that were applied last
 	number   int      // of these, from 1; see [marker]
@@ -51,20 +61,18 @@ type Region struct {
 	PoPs     []*envoy.Envoy
 }
 
-// each is how many aggregators there are, and how many replicas and PoPs in a region.
+// each is how many aggregators there are, and how many replicas in a region.
 const each = 2
 
-// Start starts a world, with logs and configuration in dir, and returns when all PoPs have
-// these rules, which it puts into Consul. A script brings its own.
-// It ends with t.
-func Start(t proc.T, dir, rules string) *World {
+// Start starts a world, and returns when all PoPs have the rules. It ends with t.
+func Start(t proc.T, cfg Config) *World {
 	t.Helper()
-	w := &World{t: t, dir: dir}
+	w := &World{t: t, cfg: cfg}
 	for _, name := range Names {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}
 	w.startConsul()
-	fatal.If(t, yaml.Unmarshal([]byte(rules), &w.rules))
+	fatal.If(t, yaml.Unmarshal([]byte(cfg.Rules), &w.rules))
 	w.apply(w.rules)
 	w.beginAggregators()
 	for _, r := range w.Regions {
@@ -79,11 +87,11 @@ func Start(t proc.T, dir, rules string) *World {
 			agent = r.toConsul.Addr
 		}
 		port := strconv.Itoa(proc.FreePort(t))
-		r.Redis = startMasters(t)
+		r.Redis = startMasters(t, 0)
 		for i := range each {
 			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
-				Dir: dir, Name: name, Addr: net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port),
+				Dir: cfg.Dir, Name: name, Addr: net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port),
 				Flags: append(w.inConsul(name, agent), "--region", r.Name, "--aggregator", strings.Join(aggregators, ","),
 					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 			}))
@@ -100,7 +108,7 @@ func Start(t proc.T, dir, rules string) *World {
 func (w *World) startConsul() {
 	w.t.Helper()
 	for i, r := range w.Regions {
-		cfg := consultest.Config{Dir: w.dir, Name: r.Name, Servers: 3}
+		cfg := consultest.Config{Dir: w.cfg.Dir, Name: r.Name, Servers: 3}
 		if i > 0 {
 			cfg.Primary, cfg.Servers = w.Regions[0].Consul, 1
 		}
@@ -112,7 +120,7 @@ func (w *World) startConsul() {
 // datacenter, with a copy of its own.
 func (w *World) inConsul(name, agent string) []string {
 	return []string{"--consul", agent, "--consul-primary", w.Regions[0].Name,
-		"--rules", "consul:", "--rules-copy", filepath.Join(w.dir, name+".copy")}
+		"--rules", "consul:", "--rules-copy", filepath.Join(w.cfg.Dir, name+".copy")}
 }
 
 // startPoPs starts all of them at once: each compiles the filter.
@@ -126,9 +134,9 @@ func (w *World) startPoPs() {
 		r.Consul.Servers[0].AwaitStatus("weir-regional-"+r.Name, found)
 		_, port, err := net.SplitHostPort(r.Replicas[0].Addr)
 		fatal.If(w.t, err)
-		for i := range each {
+		for i := range cmp.Or(w.cfg.PoPs, 2) {
 			name := fmt.Sprintf("%s-pop-%d", r.Name, i+1)
-			p := envoy.New(w.t, envoy.Config{Dir: w.dir, Name: name, Listener: "pop", Workers: 2})
+			p := envoy.New(w.t, envoy.Config{Dir: w.cfg.Dir, Name: name, Listener: "pop", Workers: 2})
 			b, demo := p.Bootstrap, proc.FreeAddr(w.t)
 			b.SetNode(name)
 			b.SetListener("demo_upstream", demo)
@@ -136,6 +144,9 @@ func (w *World) startPoPs() {
 			b.FindRegion(r.Name, port, r.Consul.Servers[0].DNS)
 			b.SetAccessLog(os.DevNull)
 			b.SetPlugin(map[string]any{"pop": name, "region": r.Name})
+			if w.cfg.Bootstrap != nil {
+				w.cfg.Bootstrap(b)
+			}
 			r.PoPs = append(r.PoPs, p)
 			p.Begin()
 		}
@@ -220,13 +231,13 @@ func (w *World) quiet() {
 // beginAggregators starts two aggregators that share a Redis Cluster.
 func (w *World) beginAggregators() {
 	w.t.Helper()
-	redis := startMasters(w.t)
+	w.Redis = startMasters(w.t, w.cfg.Spares)
 	for i := range each {
 		name := fmt.Sprintf("global-%d", i+1)
 		w.Aggregators = append(w.Aggregators, region.New(w.t, region.Config{
-			Dir: w.dir, Name: name, Program: "weir-global",
+			Dir: w.cfg.Dir, Name: name, Program: "weir-global",
 			Flags: append(w.inConsul(name, w.Regions[0].Consul.Servers[0].Addr),
-				"--redis", strings.Join(redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
+				"--redis", strings.Join(w.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 		}))
 	}
 	for _, a := range w.Aggregators {

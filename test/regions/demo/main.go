@@ -49,7 +49,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	p.Dir = proc.NewDir(p, "regions")
 	p.Cleanup(func() { _ = os.RemoveAll(p.Dir) })
 	fmt.Fprintf(out, "three regions start, half a minute and more; logs are in %s\n", p.Dir)
-	w := regions.Start(p, p.Dir, rules)
+	w := regions.Start(p, regions.Config{Dir: p.Dir, Rules: rules})
 	w.Unmark()
 	w.SetTrip(trip)
 	describe(out, w)

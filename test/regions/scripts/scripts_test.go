@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 	scripts := fatal.Get(regions.ReadAll("testdata"))(t)
 	var all []regions.Row
 	defer func() { write(t, path, all) }()
-	w := regions.Start(t, proc.LogDir(t), "regions: { eu: 1, us: 1, ap: 1 }")
+	w := regions.Start(t, regions.Config{Dir: proc.LogDir(t), Rules: "regions: { eu: 1, us: 1, ap: 1 }"})
 	for _, s := range scripts {
 		t.Run(s.Name, func(t *testing.T) { all = append(all, play(t, w, s)...) })
 	}
@@ -75,9 +75,9 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 	}
 }
 
-// write writes the figures as a table.
+// write adds the figures to a file, as a table.
 func write(t *testing.T, path string, rows []regions.Row) {
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		err = regions.Print(f, rows)
 	}
