@@ -145,6 +145,21 @@ func TestCostByOtherRules(t *testing.T) {
 	}
 }
 
+// TestBodyPaths: the body of a response is read for the rules, those on trial too, that settle by it, until they have settled.
+func TestBodyPaths(t *testing.T) {
+	body := strings.Replace(tokensRule(500, ""), `{"header":"x-used"}`, `{"body":"usage.total"}`, 1)
+	for rules, want := range map[string]int{body: 1, strings.Replace(body, `"name"`, `"mode":"shadow","name"`, 1): 1, tokensRule(500, ""): 0} {
+		w := newWorld(t, 1, rules)
+		r := w.asks(0, "5")
+		if paths := r.BodyPaths(); len(paths) != want || want > 0 && paths[0] != "usage.total" {
+			t.Errorf("%s: the body is read for %q", rules, paths)
+		}
+		if w.costs(0, r, "5"); len(r.BodyPaths()) > 0 {
+			t.Errorf("%s: the body is read for %q when all is settled", rules, r.BodyPaths())
+		}
+	}
+}
+
 // TestMaxStream: a stream that lasts longer gets nothing back, and pays what it has cost beyond the estimate.
 func TestMaxStream(t *testing.T) {
 	for tier, more := range tiers {

@@ -212,9 +212,7 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	if r.RetryAfter > lease.CeilMillis(limit.MaxPeriod) || h.policy.Concurrency && !r.Degraded { // waiting does not help, or nobody knows
 		r.RetryAfter, h.quota.Reset = 0, 0
 	}
-	if percent := lease.Millis(h.policy.Rule.RetryJitter); percent > 0 {
-		r.RetryAfter += lease.Millis(d.pop.UpTo(uint64(r.RetryAfter * percent / 100)))
-	}
+	r.RetryAfter += lease.Millis(d.pop.UpTo(uint64(r.RetryAfter * lease.Millis(h.policy.Rule.RetryJitter) / 100)))
 	for i := range r.hits {
 		r.hits[i].ownLimit()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
@@ -106,6 +107,21 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	}
 }
 
+// An exact rule that was denied and asks again in a group that another rule rejects may be asked by the next request.
+func TestGroupThatAnotherRuleRejects(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"a","key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","lease":{"interval":"1s"}},
+		{"name":"b","match":{"path":"/b"},"key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
+	if !w.admit(0, "/b", "") || w.admit(0, "/", "") {
+		t.Fatal("want the first request admitted, and the next one denied by a")
+	}
+	fatal.Get(w.region.Reset(t.Context(), "a", nil))(t)
+	w.now += 2000
+	if w.admit(0, "/b", "") || !w.admit(0, "/", "") {
+		t.Error("want the request that b rejects denied, and the next one admitted")
+	}
+}
+
 // Retry-After is the wait and up to retry_jitter percent more, never less; where waiting does not help there is none.
 // Whatever the wait is, both ends of the range are met.
 func TestRetryJitter(t *testing.T) {
@@ -125,7 +141,7 @@ func TestRetryJitter(t *testing.T) {
 				continue
 			}
 			over := r.RetryAfter - wait
-			if r.Outcome != Deny || wait <= 0 || over < 0 || over > wait*lease.Millis(percent)/100 {
+			if r.Outcome != Deny || r.Blocked || wait <= 0 || over < 0 || over > wait*lease.Millis(percent)/100 {
 				t.Fatalf("wait %d ms, %d percent: come back after %d ms", wait, percent, r.RetryAfter)
 			}
 			least, most = min(least, over*100/wait), max(most, over*100/wait)
@@ -140,8 +156,14 @@ func TestRetryJitter(t *testing.T) {
 // other workers are faster.
 func TestGrantOutlastsRaces(t *testing.T) {
 	w := newWorld(t, 1, userRule)
-	w.workers[0].End(w.now, w.request(0, "/v1/", "ann"))
+	again := w.request(0, "/v1/", "ann")
+	w.workers[0].End(w.now, again)
+	w.send(0, again, "/v1/", "bob")
 	left := w.race(100)
+	if w.answer(0); again.Outcome != Wait {
+		t.Errorf("outcome %v by the answer to a request that ended", again.Outcome)
+	}
+	w.workers[0].End(w.now, again)
 	w.settle()
 	decided := len(w.decided)
 	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || *left > 0 || decided > 0 {
@@ -237,6 +259,34 @@ func TestSuspectComesFirst(t *testing.T) {
 	}
 }
 
+// After the answer for the rule that rejected it lately such a request asks for the others, whatever else that answer has brought.
+func TestOthersComeAfterTheSuspect(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"100/1h","timeout":"900ms","cost":{"header":"x-cost","max":10}},
+		{"name":"b","match":{"header":{"x-cost":"1"}},"key":[],"limit":"5/1h","consistency":"exact","timeout":"500ms"}]}`)
+	w.region.fails = lease.Denied
+	w.costly(0, 3)
+	w.region.fails = 0
+	w.now += 2000
+	dear := w.costing(0, 3)
+	next := w.costing(0, 1)
+	w.workers[0].End(w.now, dear)
+	w.settle()
+	if n := w.charged("b"); next.Outcome != Admit || n != 1 {
+		t.Errorf("outcome %d, %d units of b are charged", next.Outcome, n)
+	}
+}
+
+// A key without a limit has no quota to state.
+func TestUnlimitedKey(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	r := w.request(0, "/v1/", "ann")
+	w.answerAs(0, func(m *wire.Response) { m.Grants[0].Limit = lease.Unlimited })
+	r.Quotas(func(q *Quota) { t.Errorf("it states %+v", q) })
+	if r.Outcome != Admit || r.Governing(rule.AnyHeaders) != nil {
+		t.Errorf("outcome %d, %+v governs", r.Outcome, r.Governing(rule.AnyHeaders))
+	}
+}
+
 func fmtRule(limit string) string {
 	return `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"` + limit + `","algorithm":"fixed_window"}]}`
 }
@@ -251,7 +301,7 @@ func TestBeforeRules(t *testing.T) {
 		var r Request
 		x.Match(&rule.Request{})
 		x.Decide(w.now, &r)
-		if (r.Outcome == Deny) != deny || deny && r.Status != 503 || x.Exempt() != "" {
+		if (r.Outcome == Deny) != deny || deny && r.Status != 503 || x.Exempt() != "" || x.BeforeAny != 1 || r.Governing(rule.AnyHeaders) != nil {
 			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
 		}
 		w.settle()
@@ -268,6 +318,15 @@ func TestExempt(t *testing.T) {
 		if admitted := w.admit(0, path, "ann"); admitted != (by != "") || w.workers[0].Exempt() != by {
 			t.Errorf("%s: admitted %v, by %q", path, admitted, w.workers[0].Exempt())
 		}
+		var in rule.Request
+		in.Reset(w.workers[0].Inputs())
+		in.Add(w.workers[0].Inputs(), ":path", path)
+		if w.workers[0].Match(&in) != (by == "") {
+			t.Errorf("%s: a rule decides: %v", path, by != "")
+		}
+	}
+	if n := w.workers[0].rules.CountsOf("probe").Decided[rulebook.Exempted]; n != 2 {
+		t.Errorf("%d exempt requests are counted", n)
 	}
 }
 

@@ -120,6 +120,10 @@ func TestDeadline(t *testing.T) {
 	if late.Outcome != Deny {
 		t.Errorf("after its timeout: outcome %v", late.Outcome)
 	}
+	last := w.request(0, "/", "cat")
+	if w.workers[0].FallBack(w.now); last.Outcome != Deny || last.Status != 503 {
+		t.Errorf("no answer will come: outcome %v, status %d", last.Outcome, last.Status)
+	}
 }
 
 // A worker that was busy for long sees its tick late: its calls may not have left yet. That tick decides no
@@ -249,6 +253,28 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	w.lose(0, false)
 	if greedy.Outcome == Wait || honest.Outcome == Wait {
 		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)
+	}
+}
+
+// A request whose decision panics goes by on_failure of the first of its rules that does not admit it, whether it has begun or not,
+// and by before_rules if no rule was matched.
+func TestPanicked(t *testing.T) {
+	for _, c := range []struct {
+		failures [2]string
+		deny     bool // before_rules
+		status   [2]int
+	}{
+		{[2]string{`"allow"`, `"allow"`}, false, [2]int{0, 0}}, {[2]string{`"allow"`, `"deny"`}, true, [2]int{503, 503}},
+		{[2]string{`{"action":"deny","status":429}`, `"deny"`}, false, [2]int{0, 429}}, {[2]string{`"local"`, `"allow"`}, false, [2]int{0, 503}},
+		{[2]string{`"allow"`, `"deny","mode":"shadow"`}, false, [2]int{0, 0}},
+	} {
+		w := newWorld(t, 0, fmt.Sprintf(`{"rules":[{"name":"a","key":[],"limit":"9/1h","on_failure":%s},
+			{"name":"b","key":[],"limit":"9/1h","on_failure":%s}]}`, c.failures[0], c.failures[1]))
+		w.config.DenyBeforeRules = c.deny
+		x := w.starts(1).workers[0]
+		if r := w.request(0, "/", "ann"); x.Panicked(nil) != c.status[0] || x.Panicked(&Request{}) != c.status[1] || x.Panicked(r) != c.status[1] {
+			t.Errorf("%+v: %d before a rule, %d before it begins, %d then", c, x.Panicked(nil), x.Panicked(&Request{}), x.Panicked(r))
+		}
 	}
 }
 

@@ -114,7 +114,10 @@ func TestSlotsWithoutPlace(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"c","key":[{"header":"x-user"}],"limit":2,"algorithm":"concurrency","scope":"pop","on_failure":"allow"}]}`)
 	var open []*Request
 	for i := range 40_000 {
-		open = append(open, w.request(0, "/", fmt.Sprint("u", i)))
+		r := w.request(0, "/", fmt.Sprint("u", i))
+		if open = append(open, r); r.Outcome == Deny && r.RetryAfter != rejectedHere {
+			t.Fatalf("retry after %d ms", r.RetryAfter)
+		}
 	}
 	if n := w.workers[0].rules.CountsOf("c").Decided; n[rulebook.FullAllowed] != 2 || n[rulebook.FullDenied] < 4000 || n[rulebook.Allowed] < 28_000 {
 		t.Errorf("decided %v, want 2 slots for all keys without a place", n)

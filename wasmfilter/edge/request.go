@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -253,9 +254,7 @@ func (r *Request) keepKeys() {
 	for i := range r.hits {
 		n += len(r.hits[i].key.Text)
 	}
-	if cap(r.keys) < n {
-		r.keys = make([]byte, 0, n)
-	}
+	r.keys = slices.Grow(r.keys, n)
 	for i := range r.hits {
 		k, start := &r.hits[i].key, len(r.keys)
 		r.keys = append(r.keys, k.Text...)

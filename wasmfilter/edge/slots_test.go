@@ -142,6 +142,45 @@ func TestSlotsThatOthersCountOn(t *testing.T) {
 	}
 }
 
+// A slot is given back once, and an interval later again if the answer was lost.
+func TestSlotIsGivenBack(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w := newWorld(t, 1, fmt.Sprintf(fewSlots, 1, "region", `,"lease":{"interval":"500ms","ttl":"10s"}`))
+		r := w.request(0, "/", "ann")
+		w.settle()
+		w.workers[0].End(w.now, r)
+		for len(w.calls) == 0 {
+			w.pass(100)
+		}
+		if lost {
+			w.lose(0, false)
+			if w.pass(300); len(w.calls) > 0 {
+				t.Error("asked again at once")
+			}
+		}
+		before := w.region.wants
+		if w.passes(4000); w.region.wants != before+1 || w.region.spent(w.wall(), "streams", "ann") != 0 {
+			t.Errorf("lost %v: %d wants, %d slots are held", lost, w.region.wants-before, w.region.spent(w.wall(), "streams", "ann"))
+		}
+	}
+}
+
+// A stream that on_failure admits uses a slot, also where the pool cannot be written.
+func TestSlotThatFailureAdmits(t *testing.T) {
+	w := newWorld(t, 1, fmt.Sprintf(fewSlots, 1, "region", `,"on_failure":"allow"`))
+	r := w.request(0, "/", "ann")
+	w.race(1 << 30)
+	for inUse := int64(1); inUse >= 0; inUse-- {
+		w.cut()
+		for _, hd := range w.workers[0].slots.holdings {
+			if hd.inUse != inUse || r.Outcome != Admit {
+				t.Errorf("%d slots are in use, want %d, outcome %d", hd.inUse, inUse, r.Outcome)
+			}
+		}
+		w.workers[0].End(w.now, r)
+	}
+}
+
 // A stream that goes on is published twice in the time in which others would forget it, and not more often.
 func TestLongStreamWritesLittle(t *testing.T) {
 	w := newWorld(t, 2, fewSlotsRules(1, "pop"))
@@ -261,11 +300,11 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 // of 1, it would reject the last one.
 func TestShadowSlots(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"s","mode":"shadow","key":[],"limit":1,"algorithm":"concurrency","scope":"region"}]}`)
-	for _, wait := range []lease.Millis{0, 0, 100} {
+	for i, wait := range []lease.Millis{0, 0, 100} {
 		w.admit(0, "/", "ann")
 		w.passes(wait)
-	}
-	if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != 2 || c[rulebook.ShadowDenied] != 1 {
-		t.Errorf("decided %v", c)
+		if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != uint64(min(i+1, 2)) || c[rulebook.ShadowDenied] != uint64(i/2) {
+			t.Errorf("after stream %d: decided %v", i, c)
+		}
 	}
 }
