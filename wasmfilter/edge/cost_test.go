@@ -148,7 +148,9 @@ func TestCostByOtherRules(t *testing.T) {
 // TestBodyPaths: the body of a response is read for the rules, those on trial too, that settle by it, until they have settled.
 func TestBodyPaths(t *testing.T) {
 	body := strings.Replace(tokensRule(500, ""), `{"header":"x-used"}`, `{"body":"usage.total"}`, 1)
-	for rules, want := range map[string]int{body: 1, strings.Replace(body, `"name"`, `"mode":"shadow","name"`, 1): 1, tokensRule(500, ""): 0} {
+	trial := strings.Replace(body, `"name"`, `"mode":"shadow","name"`, 1)
+	trials := strings.TrimSuffix(trial, "]}") + "," + strings.Replace(strings.TrimPrefix(trial, `{"rules":[`), "tokens", "more", 1)
+	for rules, want := range map[string]int{body: 1, trials: 2, tokensRule(500, ""): 0} {
 		w := newWorld(t, 1, rules)
 		r := w.asks(0, "5")
 		if paths := r.BodyPaths(); len(paths) != want || want > 0 && paths[0] != "usage.total" {

@@ -42,11 +42,7 @@ func (d *decider) decide(now lease.Millis, r *Request) {
 	}
 	d.shed(now, r, true)
 	shadows := d.addHits(r)
-	if len(r.hits) > 0 {
-		d.enforce(now, r)
-	} else {
-		d.admit(now, r)
-	}
+	d.enforce(now, r)
 	if shadows && r.Outcome != Deny {
 		d.decideShadows(now, r)
 	}

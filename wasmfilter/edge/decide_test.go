@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
@@ -23,17 +22,19 @@ const userRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"k
 // Who waits for the same answer is served as if each had asked alone: a costly request
 // that does not fit rejects no cheap one behind it.
 func TestCostlyRequestsRejectNoCheapOnes(t *testing.T) {
-	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}}]}`)
-	w.costly(0, 7)
-	costs := []int64{5, 2, 4, 1}
-	var requests []*Request
-	for _, cost := range costs {
-		requests = append(requests, w.costing(0, cost))
-	}
-	w.settle()
-	for i, admitted := range []bool{false, true, false, true} {
-		if (requests[i].Outcome == Admit) != admitted {
-			t.Errorf("with 3 left a request of %d: admitted %v", costs[i], !admitted)
+	for _, more := range []string{"", `,"consistency":"exact"`} {
+		w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}`+more+`}]}`)
+		w.costly(0, 6)
+		costs := []int64{1, 2, 4, 1} // the others wait for the answer to the first
+		var requests []*Request
+		for _, cost := range costs {
+			requests = append(requests, w.costing(0, cost))
+		}
+		w.settle()
+		for i, admitted := range []bool{true, true, false, true} {
+			if (requests[i].Outcome == Admit) != admitted {
+				t.Errorf("%s: with 4 left a request of %d: admitted %v", more, costs[i], !admitted)
+			}
 		}
 	}
 }
@@ -104,21 +105,6 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	}
 	if n := w.workers[0].rules.CountsOf("user").Decided[rulebook.Denied]; n != 0 {
 		t.Errorf("rule user counts %d denials, want none", n)
-	}
-}
-
-// An exact rule that was denied and asks again in a group that another rule rejects may be asked by the next request.
-func TestGroupThatAnotherRuleRejects(t *testing.T) {
-	w := newWorld(t, 1, `{"rules":[
-		{"name":"a","key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","lease":{"interval":"1s"}},
-		{"name":"b","match":{"path":"/b"},"key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
-	if !w.admit(0, "/b", "") || w.admit(0, "/", "") {
-		t.Fatal("want the first request admitted, and the next one denied by a")
-	}
-	fatal.Get(w.region.Reset(t.Context(), "a", nil))(t)
-	w.now += 2000
-	if w.admit(0, "/b", "") || !w.admit(0, "/", "") {
-		t.Error("want the request that b rejects denied, and the next one admitted")
 	}
 }
 
@@ -370,10 +356,13 @@ func TestSubleaseThatDoesNotSuffice(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window","cost":{"header":"x-cost","max":10}}]}`)
 	w.costly(0, 1)
 	a, p, key := &w.workers[0].accounts, &w.workers[0].rules.InForce.ByRule[0][0], annsKey(w.workers[0])
-	part := holder.Part{Units: 1, Lease: 7, Expiry: w.now + 5000}
+	part := holder.Part{Units: 3, Lease: 7, Expiry: w.now + 5000}
 	a.change(w.now, p, key, func(e *table.Entry) { e.Leases[0] = holder.Lease{Units: 1, Lease: part.Lease, Expiry: part.Expiry} })
 	a.subleases.Begin(a.subleases.At(key), a.open(p, key), part, w.now, w.now+100)
-	if r := w.costing(0, 2); r.Outcome != Admit {
-		t.Errorf("outcome %d", r.Outcome)
+	left := a.open(p, key).Left
+	for _, left := range []int64{left + 2, left} {
+		if r := w.costing(0, 2); r.Outcome != Admit || r.Governing(rule.AnyHeaders).Remaining != left {
+			t.Errorf("outcome %d, want %d left, %+v", r.Outcome, left, r.Governing(rule.AnyHeaders))
+		}
 	}
 }

@@ -117,8 +117,8 @@ func TestDeadline(t *testing.T) {
 		t.Fatalf("the last of %d calls may take %d ms, want 90: what is left to its request", len(w.calls), last.Timeout)
 	}
 	w.pass(200)
-	if late.Outcome != Deny {
-		t.Errorf("after its timeout: outcome %v", late.Outcome)
+	if late.Outcome != Deny || late.Waited != 110 {
+		t.Errorf("after its timeout: outcome %v, waited %d ms", late.Outcome, late.Waited)
 	}
 	last := w.request(0, "/", "cat")
 	if w.workers[0].FallBack(w.now); last.Outcome != Deny || last.Status != 503 {

@@ -168,9 +168,10 @@ func TestSlotIsGivenBack(t *testing.T) {
 // A stream that on_failure admits uses a slot, also where the pool cannot be written.
 func TestSlotThatFailureAdmits(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(fewSlots, 1, "region", `,"on_failure":"allow"`))
+	w.admit(0, "/", "ann")
 	r := w.request(0, "/", "ann")
 	w.race(1 << 30)
-	for inUse := int64(1); inUse >= 0; inUse-- {
+	for inUse := int64(2); inUse >= 1; inUse-- {
 		w.cut()
 		for _, hd := range w.workers[0].slots.holdings {
 			if hd.inUse != inUse || r.Outcome != Admit {
@@ -300,11 +301,22 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 // of 1, it would reject the last one.
 func TestShadowSlots(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"s","mode":"shadow","key":[],"limit":1,"algorithm":"concurrency","scope":"region"}]}`)
+	var streams []*Request
 	for i, wait := range []lease.Millis{0, 0, 100} {
-		w.admit(0, "/", "ann")
+		streams = append(streams, w.request(0, "/", "ann"))
+		w.settle()
 		w.passes(wait)
 		if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != uint64(min(i+1, 2)) || c[rulebook.ShadowDenied] != uint64(i/2) {
 			t.Errorf("after stream %d: decided %v", i, c)
 		}
+	}
+	for _, r := range streams {
+		w.ends(0, r)
+	}
+	w.passes(100)
+	w.admit(0, "/", "ann")
+	w.passes(100)
+	if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != 3 {
+		t.Errorf("when all have ended: decided %v", c)
 	}
 }

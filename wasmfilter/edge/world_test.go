@@ -96,10 +96,11 @@ func (w *world) sends(worker int, r *Request, headers ...string) Outcome {
 	for i := 0; i < len(headers); i += 2 {
 		in.Add(x.Inputs(), headers[i], headers[i+1])
 	}
-	x.Match(&in)
-	outcome := x.Decide(w.now, r)
+	if x.Match(&in) {
+		x.Decide(w.now, r)
+	}
 	w.collect()
-	return outcome
+	return r.Outcome
 }
 
 // collect takes what the workers want done. Reports are answered at once while nobody watches.
