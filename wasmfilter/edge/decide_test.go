@@ -103,6 +103,11 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	if r.Outcome != Deny || r.hits[r.denier].policy.Rule.Name != "all" {
 		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.Rule.Name)
 	}
+	r.Quotas(func(q *Quota) {
+		if key := string(r.KeyOf(q)); key != map[string]string{"user": "bob"}[q.Name] {
+			t.Errorf("%s is asked for %q", q.Name, key)
+		}
+	})
 	if n := w.workers[0].rules.CountsOf("user").Decided[rulebook.Denied]; n != 0 {
 		t.Errorf("rule user counts %d denials, want none", n)
 	}
@@ -219,6 +224,9 @@ func TestBusyKey(t *testing.T) {
 	}
 	if n := w.workers[0].rules.CountsOf("r").Waited; n > 40 || !ahead {
 		t.Errorf("%d of 20,000 requests waited, units are taken ahead %v", n, ahead)
+	}
+	if fill := w.workers[0].Fill(); fill != (Fill{Keys: 1, Places: 512}) {
+		t.Errorf("the table is counted as %+v", fill)
 	}
 }
 

@@ -230,13 +230,13 @@ func TestSettleByOtherRules(t *testing.T) {
 		w.region.use(mustRules(t, after).Dated(2))
 		w.pass(6000)
 		w.settle()
+		for i := range 2 {
+			w.ends(i, w.request(i, "/", "bob")) // whose key is as long
+		}
 		for i, r := range streams {
 			w.responds(i%2, r, []int{200, 401}[i%4/2])
 		}
-		w.pass(1000)
-		w.settle()
-		w.pass(11_000)
-		w.settle()
+		w.passes(12_000)
 		if name != "kept" && name != "counts more" {
 			continue
 		}
