@@ -19,7 +19,7 @@ type Settings struct {
 
 	// TLS encrypts the connections of the port, health and metrics as well. Client certificates are for callers without a
 	// token. Clients without a certificate still get health and metrics. ClientCA needs Tokens, which has the clients' roles.
-	TLS certs.Port `embed:"" prefix:"tls-" set:"port=the admin port" set:"clients=client certificates for the admin API"`
+	TLS certs.Port `kong:"embed,prefix='tls-',set='port=the admin port',set='clients=client certificates for the admin API'"`
 
 	// Local opens the API to calls of this machine, to a loopback address, even if others reach the port of
 	// AdminListen: `docker compose exec` and `kubectl port-forward` call so. What passes calls of others on to a

@@ -14,7 +14,7 @@ import (
 // TLS has the settings of the port of the QuotaService. With ClientCA every caller must present a
 // certificate, also for /healthz.
 type TLS struct {
-	certs.Port `embed:"" set:"port=the QuotaService's port" set:"clients=callers' certificates, which are then required"`
+	certs.Port `kong:"embed,set='port=the port of the QuotaService',set='clients=certificates of callers, which are then required'"`
 
 	// ClientSAN has the names of callers, with commas between; a caller's certificate must have
 	// one of them, byte by byte, as a URI, DNS name, IP address or e-mail address. For

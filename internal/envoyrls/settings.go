@@ -64,7 +64,7 @@ type Endpoint struct {
 // and /json and /rlconfig on the port of the QuotaService, where no certificate is asked for, are
 // rejected.
 type TLS struct {
-	certs.Port `embed:"" set:"port=the port of Envoy's rate limit service" set:"clients=client certificates, which are then required"`
+	certs.Port `kong:"embed,set='port=the port of the rate limit service of Envoy',set='clients=client certificates, which are then required'"`
 
 	// ClientSANs are the allowed names, with commas between (GRPC_CLIENT_TLS_SAN); a client
 	// certificate must be for one of them: a DNS name (a certificate with * as its first

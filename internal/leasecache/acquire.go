@@ -47,7 +47,6 @@ type acquisition struct {
 	store  *Store
 	ctx    context.Context
 	now    lease.Millis
-	ends   lease.Millis  // its deadline
 	grants []lease.Grant // of the asks and, if there are any, of their debts
 
 	leased, denied, failed uint64   // answered from memory
