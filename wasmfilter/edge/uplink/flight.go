@@ -41,11 +41,11 @@ func (f *Flight) Trace(parent string) {
 	f.traces = append(f.traces, parent)
 }
 
-// TraceParent returns what of a client's traceparent header travels with a call: nothing unless it is as long as those of W3C
-// Trace Context, and sampled. The region reads the rest.
+// TraceParent returns what of a client's traceparent header travels with a call: nothing unless it has the length and
+// the bytes of those of W3C Trace Context, and is sampled. The region reads the rest.
 func TraceParent(header string) string {
 	const flags = 54 // the last digit of the flags; odd: sampled
-	if len(header) != flags+1 || strings.IndexByte("13579bdf", header[flags]) < 0 {
+	if len(header) != flags+1 || strings.Trim(header, "0123456789abcdef-") != "" || strings.IndexByte("13579bdf", header[flags]) < 0 {
 		return ""
 	}
 	return header

@@ -398,10 +398,11 @@ func TestReportEnds(t *testing.T) {
 	}
 }
 
-// A flight has as many traces as one call may carry, and none twice in a row. Only a sampled one of the right length travels.
+// A flight has as many traces as one call may carry, and none twice in a row. Only a sampled one of the right length and of no odd byte travels.
 func TestTraces(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
-	for header, travels := range map[string]bool{trace + "1": true, trace + "b": true, trace + "0": false, trace + "a": false, trace: false, trace + "11": false, "": false} {
+	for header, travels := range map[string]bool{trace + "1": true, trace + "b": true, trace + "0": false, trace + "a": false, trace: false, trace + "11": false, "": false,
+		trace[:9] + "\xff" + trace[10:] + "1": false, trace[:9] + " " + trace[10:] + "1": false} {
 		if got := TraceParent(header); (got == header) != travels && header != "" || got != "" && got != header {
 			t.Errorf("%q: %q travels", header, got)
 		}
