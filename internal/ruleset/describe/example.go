@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,15 +22,23 @@ func Example(r *rule.Rule, seed uint64, now time.Time) *request.Request {
 	}
 	set := rule.NewSet([]rule.Rule{own}, nil, seed)
 	for example := range Examples(r) {
-		var q rule.Request
-		var found rule.Matches
-		example.Fill(set.Inputs(), &q)
-		q.Now, q.Secret = limit.Micros(now.UnixMicro()), new(rule.Secret)
-		if set.Match(&q, &found); len(found.Hits)+len(found.Sheds) > 0 {
+		if Applies(set, r.Name, example, now) {
 			return example
 		}
 	}
 	return nil
+}
+
+// Applies reports whether the rule of a name counts, sheds or exempts a request, beside the other rules of its set.
+func Applies(set *rule.Set, name string, to *request.Request, now time.Time) bool {
+	var q rule.Request
+	var found rule.Matches
+	to.Fill(set.Inputs(), &q)
+	q.Now, q.Secret = limit.Micros(now.UnixMicro()), new(rule.Secret) // any
+	set.Match(&q, &found)
+	is := func(i int) bool { return set.Rule(i).Name == name }
+	return slices.ContainsFunc(found.Hits, func(h rule.Hit) bool { return is(h.Rule) }) ||
+		slices.ContainsFunc(found.Sheds, func(h rule.ShedHit) bool { return is(h.Rule) }) || slices.ContainsFunc(found.Exempt, is)
 }
 
 // Examples are requests with a value for each condition of the rule and for each part of its key. Each alternative of a condition is

@@ -1,9 +1,8 @@
 // Package rulediff compares two versions of rules by what they state: which fields of which rules differ, whether that rejects more
 // or fewer requests, and which counters start again. Examples are requests that both versions have decided.
 //
-//	effect.go   whether a change rejects more or fewer requests
-//	example.go  requests to which only one version of a rule applies
-//	fields.go   the fields of rules
+//	effect.go  whether a change rejects more or fewer requests
+//	fields.go  the fields of rules
 package rulediff
 
 import (
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/describe"
 	"github.com/weirlimit/weir/internal/ruleset/request"
 )
 
@@ -102,6 +102,19 @@ func (d *Diff) compare(a, b *side) {
 			d.Looser++
 		}
 	}
+}
+
+// only is a request to which a rule applies and its other version does not; nil: none was found.
+func only(s, other *side) *request.Request {
+	if s.rule.Mode == rule.Off {
+		return nil
+	}
+	for example := range describe.Examples(s.rule) {
+		if describe.Applies(s.set, s.rule.Name, example, s.now) && !describe.Applies(other.set, s.rule.Name, example, other.now) {
+			return example
+		}
+	}
+	return nil
 }
 
 // String is the comparison for people: a block for each rule, and a line with the counts.
