@@ -83,6 +83,8 @@ func (a *State) Rejects(t *lease.Terms, now lease.Millis, missing int64) bool {
 		return a.Left < max(missing, t.Ample)
 	case denied && now < a.Ends:
 		return false
+	case denied && missing >= a.Least && a.UnderWay(t, now): // one worker asks for all
+		return true
 	case now < a.PausedUntil(t):
 		return a.Left < max(missing, t.Ample)
 	}
