@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
+	"testing"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -64,4 +67,38 @@ func Call(ctx context.Context, h http.Handler, method, path string, body any, he
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r)
 	return answer
+}
+
+// World is an API that its callers call by their names.
+type World struct {
+	*Callers
+	T       testing.TB
+	Handler http.Handler
+}
+
+// Send makes a call with the token of a caller, and with If-Match unless that is empty.
+func (w *World) Send(ctx context.Context, who, method, path, ifMatch string, body any) *httptest.ResponseRecorder {
+	headers := []string{"Authorization", w.Bearer[who]}
+	if ifMatch != "" {
+		headers = append(headers, "If-Match", ifMatch)
+	}
+	return Call(ctx, w.Handler, method, path, body, headers...)
+}
+
+// Call is [World.Send] of a call whose answer has to have this status. It reads the answer into a value unless that is nil,
+// and returns the ETag, and the problem, if the answer is one.
+func (w *World) Call(who, method, path, ifMatch string, body, into any, status int) (etag string, p v1.Problem) {
+	w.T.Helper()
+	answer := w.Send(w.T.Context(), who, method, path, ifMatch, body)
+	if answer.Code != status {
+		w.T.Errorf("%s %s %+v of %s: %d %.2000s, want %d", method, path, body, who, answer.Code, answer.Body, status)
+	}
+	if answer.Code/100 != 2 {
+		into = &p
+	}
+	if into != nil && answer.Code != http.StatusNoContent {
+		reflect.ValueOf(into).Elem().SetZero()
+		fatal.If(w.T, json.Unmarshal(answer.Body.Bytes(), into))
+	}
+	return answer.Header().Get("ETag"), p
 }

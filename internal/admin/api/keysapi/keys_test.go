@@ -2,12 +2,10 @@ package keysapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -33,9 +31,7 @@ import (
 // world is the operations of a region on counters in memory. viewer and operator are what they are called, team is an
 // operator who may only change rules that begin with team-.
 type world struct {
-	t         *testing.T
-	h         http.Handler
-	callers   *apitest.Callers
+	*apitest.World
 	service   *service.Service
 	store     engine.Store
 	collector *live.Collector
@@ -60,7 +56,7 @@ const rules = `rules:
 func newWorld(t *testing.T, text string, divides bool) *world {
 	t.Helper()
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewRegistry("test")
-	w := &world{t: t, store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
+	w := &world{store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})}
 	w.service = service.NewService(service.Config{Store: w.store, Divides: divides, Metrics: metrics, Log: log})
 	fatal.If(t, w.service.SetSecrets([]rule.Secret{{1, 2, 3}}))
 	if text != "" {
@@ -70,15 +66,15 @@ func newWorld(t *testing.T, text string, divides bool) *world {
 		}
 		fatal.If(t, err)
 	}
-	w.callers = apitest.NewCallers(t, map[string]string{
+	callers := apitest.NewCallers(t, map[string]string{
 		"operator": "role: operator", "viewer": "role: viewer", "team": "role: operator, prefix: team-", "admin": "role: admin", "part": "role: admin, prefix: team-",
 	})
 	kv := local.New(filepath.Join(t.TempDir(), "rules.store"))
 	t.Cleanup(func() { _ = kv.Close() })
-	a := api.New(api.Config{Loopback: true, Callers: w.callers.List, Trail: versions.On(kv), Log: log, Metrics: metrics})
+	a := api.New(api.Config{Loopback: true, Callers: callers.List, Trail: versions.On(kv), Log: log, Metrics: metrics})
 	w.collector = live.New(live.Config{Region: "eu", Reports: new(live.Memory), Watches: new(live.Memory)})
 	Add(a, Config{Service: w.service, Collector: w.collector, Region: "eu", InForce: func() v1.InForce { return v1.InForce{Version: "abc"} }, Forget: w.forget})
-	w.h = a.Handler()
+	w.World = &apitest.World{Callers: callers, T: t, Handler: a.Handler()}
 	return w
 }
 
@@ -109,25 +105,14 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// call calls, and reads the answer into a value, or into the problem.
+// call sends a body, or reads.
 func (w *world) call(who, path string, body, into any, status int) (p v1.Problem) {
-	w.t.Helper()
+	w.T.Helper()
 	method := http.MethodPost
 	if body == nil {
 		method = http.MethodGet
 	}
-	answer := apitest.Call(w.t.Context(), w.h, method, path, body, "Authorization", w.callers.Bearer[who])
-	if answer.Code != status {
-		w.t.Errorf("%s %+v of %s: %d %.2000s, want %d", path, body, who, answer.Code, answer.Body, status)
-	}
-	if into == nil || status != 200 {
-		into = &p
-	}
-	reflect.ValueOf(into).Elem().SetZero()
-	if status == http.StatusNoContent {
-		return p
-	}
-	fatal.If(w.t, json.Unmarshal(answer.Body.Bytes(), into))
+	_, p = w.Call(who, method, path, "", body, into, status)
 	return p
 }
 
@@ -140,12 +125,12 @@ func (w *world) hidden(user string) string {
 
 // spend spends units of a counter.
 func (w *world) spend(rule, key string, units int64) {
-	w.t.Helper()
+	w.T.Helper()
 	asks := []engine.Ask{{Policy: w.service.Policy(rule, 0, []byte(key)), Key: []byte(key), Want: lease.Want{Need: units, Waiting: 1, Want: units}}}
 	grants := make([]lease.Grant, 1)
-	w.store.Acquire(w.t.Context(), asks, grants)
+	w.store.Acquire(w.T.Context(), asks, grants)
 	if grants[0].Granted != units {
-		w.t.Fatalf("%+v", grants)
+		w.T.Fatalf("%+v", grants)
 	}
 }
 

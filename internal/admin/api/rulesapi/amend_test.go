@@ -46,49 +46,49 @@ func TestAmend(t *testing.T) {
 	w := onStore(t, inStore(t))
 	begin, _ := w.put("ann", `"0"`, amended, "begin")
 	var done v1.Amended
-	etag, _ := w.call("operator", http.MethodPut, "/v1/overrides", begin, override("login", `"50/1m"`, "acme"), &done, 200)
+	etag, _ := w.Call("operator", http.MethodPut, "/v1/overrides", begin, override("login", `"50/1m"`, "acme"), &done, 200)
 	if done.Before != "" || !strings.HasPrefix(done.Version.Amends, "override of login acme: 50/1m until ") || fmt.Sprintf("%q", fmt.Sprint(done.Version.Revision)) != etag {
 		t.Errorf("%s %+v", etag, done)
 	}
 	first := done.Version.Amends
 	again := override("login", `{"count":70,"per":"1m"}`, "acme")
 	again.Why = "more"
-	w.call("operator", http.MethodPut, "/v1/overrides", "", again, &done, 200)
+	w.Call("operator", http.MethodPut, "/v1/overrides", "", again, &done, 200)
 	if done.Before != first {
 		t.Errorf("%+v, want %s before", done, first)
 	}
 	hashed := override("hidden", `"9/1m"`)
 	hashed.Hash, hashed.Name = strings.Repeat("0f", 16), "deal"
-	w.call("operator", http.MethodPut, "/v1/overrides", "", hashed, nil, 200)
-	w.call("team", http.MethodPut, "/v1/overrides", "", override("team-a", `"500/1m"`, "a,b", "GET"), nil, 200)
-	etag, _ = w.call("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: "try"}, nil, 200)
+	w.Call("operator", http.MethodPut, "/v1/overrides", "", hashed, nil, 200)
+	w.Call("team", http.MethodPut, "/v1/overrides", "", override("team-a", `"500/1m"`, "a,b", "GET"), nil, 200)
+	etag, _ = w.Call("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: "login", Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: "try"}, nil, 200)
 
 	var set v1.Amendments
-	now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
+	now, _ := w.Call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
 	if len(set.Items) != 3 || now != etag || string(set.Items[0].Limit) != `{"count":70,"per":"1m"}` || set.Items[0].Why != again.Why || set.Items[0].Who != "operator" || set.Items[0].Problem != "" || set.Items[1].Key[0] != `\h`+hashed.Hash || set.Items[1].Name != "deal" {
 		t.Errorf("%s: %+v", now, set.Items)
 	}
 	var tried v1.Amendments
-	w.call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
+	w.Call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
 	if len(tried.Items) != 1 || tried.Items[0].Rule != "login" || tried.Items[0].Why != "try" || tried.Items[0].When.IsZero() {
 		t.Errorf("%+v", tried.Items)
 	}
 
-	w.call("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=over", "", nil, &done, 200)
+	w.Call("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=over", "", nil, &done, 200)
 	if done.Before == "" || done.Version.Amends != "override of login acme removed" {
 		t.Errorf("%+v", done)
 	}
-	w.call("team", http.MethodDelete, "/v1/overrides?rule=team-a&key="+url.QueryEscape("a,b")+"&key=GET&why=over", "", nil, nil, 200)
-	w.call("operator", http.MethodDelete, "/v1/overrides?rule=hidden&hash="+hashed.Hash+"&why=over", "", nil, nil, 200)
-	w.call("operator", http.MethodDelete, "/v1/candidates?rule=login&why=over", "", nil, nil, 200)
-	w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
-	w.call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
+	w.Call("team", http.MethodDelete, "/v1/overrides?rule=team-a&key="+url.QueryEscape("a,b")+"&key=GET&why=over", "", nil, nil, 200)
+	w.Call("operator", http.MethodDelete, "/v1/overrides?rule=hidden&hash="+hashed.Hash+"&why=over", "", nil, nil, 200)
+	w.Call("operator", http.MethodDelete, "/v1/candidates?rule=login&why=over", "", nil, nil, 200)
+	w.Call("viewer", http.MethodGet, "/v1/overrides", "", nil, &set, 200)
+	w.Call("viewer", http.MethodGet, "/v1/candidates", "", nil, &tried, 200)
 	if len(set.Items) != 0 || len(tried.Items) != 0 {
 		t.Errorf("%+v, %+v", set, tried)
 	}
 
 	var audit v1.Audit
-	w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
+	w.Call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
 	if e := audit.Items[len(audit.Items)-3]; len(audit.Items) != 10 || e.What != "override.set" || e.On != "login acme" || e.Before != first || !strings.Contains(e.After, "70") || e.Why != "more" || e.Who != "operator" {
 		t.Errorf("%d entries: %+v", len(audit.Items), e)
 	}
@@ -100,7 +100,7 @@ func TestAmendRejected(t *testing.T) {
 	w := onStore(t, inStore(t))
 	rejected := func(who, method, path, ifMatch string, body any, status int, code, text string) {
 		t.Helper()
-		if _, p := w.call(who, method, path, ifMatch, body, nil, status); p.Code != code || !strings.Contains(p.Error(), text) {
+		if _, p := w.Call(who, method, path, ifMatch, body, nil, status); p.Code != code || !strings.Contains(p.Error(), text) {
 			t.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
 		}
 	}
@@ -128,7 +128,7 @@ func TestAmendRejected(t *testing.T) {
 	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
 	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
 	rejected("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
-	if now, _ := w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
+	if now, _ := w.Call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
 		t.Errorf("something was changed: %s", now)
 	}
 

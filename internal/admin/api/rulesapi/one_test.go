@@ -22,16 +22,16 @@ func TestInForce(t *testing.T) {
 	set := d.Set
 	w := newWorld(t, nil, Config{Set: func() *rule.Set { return set }})
 	var got v1.RulesInForce
-	w.call("viewer", http.MethodGet, "/v1/rules/in-force/login", "", nil, &got, 200)
+	w.Call("viewer", http.MethodGet, "/v1/rules/in-force/login", "", nil, &got, 200)
 	if len(got.Items) != 2 || got.Items[0].Words[0] != "5 requests per minute per client IP" || got.Items[0].PerSecond != 5./60 || got.Items[0].Mode != "enforce" || got.Items[0].Example.Path != "/login" {
 		t.Errorf("%+v", got)
 	}
-	w.call("viewer", http.MethodGet, "/v1/rules/in-force/login@1d", "", nil, &got, 200)
+	w.Call("viewer", http.MethodGet, "/v1/rules/in-force/login@1d", "", nil, &got, 200)
 	if len(got.Items) != 1 || got.Items[0].Rule != "login@1d" {
 		t.Errorf("%+v", got)
 	}
 	for range 2 {
-		if _, p := w.call("viewer", http.MethodGet, "/v1/rules/in-force/log", "", nil, nil, 404); p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "log") {
+		if _, p := w.Call("viewer", http.MethodGet, "/v1/rules/in-force/log", "", nil, nil, 404); p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "log") {
 			t.Errorf("%+v", p)
 		}
 		set = nil
@@ -48,7 +48,7 @@ func TestVersionsOfRule(t *testing.T) {
 	put := func(document, why string) { t.Helper(); tag, _ = w.put("ann", tag, document, why) }
 	change := func(rule, why string) {
 		t.Helper()
-		tag, _ = w.call("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: rule, Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: why}, nil, 200)
+		tag, _ = w.Call("operator", http.MethodPut, "/v1/candidates", "", amend.Amendment{Rule: rule, Limit: json.RawMessage(`"3/1m"`), Until: time.Now().Add(time.Hour), Why: why}, nil, 200)
 	}
 	put(begin, "login")
 	put(more, "log")
@@ -59,7 +59,7 @@ func TestVersionsOfRule(t *testing.T) {
 	put(strings.Replace(begin, "login", "other", 1), "login is gone")
 	for name, want := range map[string]string{"login": "login is gone, candidate of login, more per day, login", "log": "login is gone, candidate of log, log", "lo": ""} {
 		var page v1.Versions
-		w.call("viewer", http.MethodGet, "/v1/rules/versions?rule="+name, "", nil, &page, 200)
+		w.Call("viewer", http.MethodGet, "/v1/rules/versions?rule="+name, "", nil, &page, 200)
 		var why []string
 		for _, v := range page.Items {
 			why = append(why, v.Why)

@@ -2,14 +2,11 @@ package rulesapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,72 +27,34 @@ import (
 
 // world is the operations, with callers: ann and bob are admins, team may only change rules that begin with team-, and
 // viewer and operator are what they are called.
-type world struct {
-	t      *testing.T
-	h      http.Handler
-	bearer map[string]string // Authorization by name
-}
+type world struct{ *apitest.World }
 
 func newWorld(t *testing.T, trail *versions.Store, c Config) *world {
 	t.Helper()
 	callers := apitest.NewCallers(t, map[string]string{
 		"ann": "role: admin", "bob": "role: admin", "team": "role: admin, prefix: team-", "operator": "role: operator", "viewer": "role: viewer",
 	})
-	w := &world{t: t, bearer: callers.Bearer}
 	c.InForce = func() v1.InForce { return v1.InForce{Version: "abc", Revision: 7, Problem: "none"} }
 	a := api.New(api.Config{
 		Loopback: true, Callers: callers.List, Trail: trail, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewRegistry("test"),
 	})
 	Add(a, c)
-	w.h = a.Handler()
-	return w
-}
-
-// call calls, and reads the answer into a value unless it is nil. The status has to be as wanted. It returns the ETag, and
-// the problem, if the answer is one.
-func (w *world) call(who, method, path, ifMatch string, body, into any, status int) (etag string, p v1.Problem) {
-	w.t.Helper()
-	answer := w.send(w.t.Context(), who, method, path, ifMatch, body)
-	if answer.Code != status {
-		w.t.Errorf("%s %s of %s: %d %.2000s, want %d", method, path, who, answer.Code, answer.Body, status)
-	}
-	var err error
-	switch {
-	case answer.Code/100 != 2:
-		err = json.Unmarshal(answer.Body.Bytes(), &p)
-	case into != nil:
-		reflect.ValueOf(into).Elem().SetZero()
-		err = json.Unmarshal(answer.Body.Bytes(), into)
-	}
-	if err != nil {
-		w.t.Fatalf("%s %s: %v, %.2000s", method, path, err, answer.Body)
-	}
-	return answer.Header().Get("ETag"), p
-}
-
-// send makes a call.
-func (w *world) send(ctx context.Context, who, method, path, ifMatch string, body any) *httptest.ResponseRecorder {
-	w.t.Helper()
-	headers := []string{"Authorization", w.bearer[who]}
-	if ifMatch != "" {
-		headers = append(headers, "If-Match", ifMatch)
-	}
-	return apitest.Call(ctx, w.h, method, path, body, headers...)
+	return &world{&apitest.World{Callers: callers, T: t, Handler: a.Handler()}}
 }
 
 // put puts a document in force, which has to succeed.
 func (w *world) put(who, ifMatch, document, why string) (etag string, applied v1.Applied) {
-	w.t.Helper()
-	etag, _ = w.call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: why}, &applied, 200)
+	w.T.Helper()
+	etag, _ = w.Call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: why}, &applied, 200)
 	return etag, applied
 }
 
 // rejected puts a document in force, which has to be rejected with this problem.
 func (w *world) rejected(who, ifMatch, document string, status int, code, text string) (etag string, p v1.Problem) {
-	w.t.Helper()
-	etag, p = w.call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, nil, status)
+	w.T.Helper()
+	etag, p = w.Call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, nil, status)
 	if p.Code != code || !strings.Contains(p.Error(), text) {
-		w.t.Errorf("%+v, want %s with %q", p, code, text)
+		w.T.Errorf("%+v, want %s with %q", p, code, text)
 	}
 	return etag, p
 }
@@ -114,7 +73,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
 	var rules v1.Rules
-	none, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
+	none, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
 	if none != `"0"` || rules.Version != nil || rules.Source != "store" || rules.InForce != (v1.InForce{Version: "abc", Revision: 7, Problem: "none"}) {
 		t.Errorf("before the first version: %s, %+v", none, rules)
 	}
@@ -123,25 +82,25 @@ func TestRules(t *testing.T) {
 		t.Errorf("%s, %+v", first, applied)
 	}
 	second, _ := w.put("bob", first, document(6, "a")+"- { name: login, match: { path: /login }, key: [client_ip], limit: 9/1m }\n", "more")
-	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != second || rules.Version.Who != "bob" || !strings.Contains(rules.Document, "6/1m") {
+	if etag, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != second || rules.Version.Who != "bob" || !strings.Contains(rules.Document, "6/1m") {
 		t.Errorf("%s, %+v", etag, rules)
 	}
 	var back v1.Applied
-	third, _ := w.call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "too much"}, &back, 200)
+	third, _ := w.Call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "too much"}, &back, 200)
 	if back.Version.RollbackTo != applied.Version.Revision {
 		t.Errorf("rolled back: %+v", back)
 	}
-	if _, p := w.call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "again"}, nil, 412); p.Code != v1.CodeChanged {
+	if _, p := w.Call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "again"}, nil, 412); p.Code != v1.CodeChanged {
 		t.Errorf("%+v", p)
 	}
-	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != third || rules.Document != document(5, "a") {
+	if etag, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != third || rules.Document != document(5, "a") {
 		t.Errorf("rolled back: %s, %+v", etag, rules)
 	}
 
 	var all []uint64
 	for next := uint64(0); ; {
 		var page v1.Versions
-		w.call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions?limit=2&before=", next), "", nil, &page, 200)
+		w.Call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions?limit=2&before=", next), "", nil, &page, 200)
 		for _, v := range page.Items {
 			all = append(all, v.Revision)
 		}
@@ -153,17 +112,17 @@ func TestRules(t *testing.T) {
 		t.Errorf("versions %v, want %v", all, want)
 	}
 	var one v1.VersionDocument
-	w.call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions/", back.Before), "", nil, &one, 200)
+	w.Call("viewer", http.MethodGet, fmt.Sprint("/v1/rules/versions/", back.Before), "", nil, &one, 200)
 	if one.Version.Why != "more" || !strings.Contains(one.Document, "login") {
 		t.Errorf("%+v", one)
 	}
-	if _, p := w.call("viewer", http.MethodGet, "/v1/rules/versions/77", "", nil, nil, 404); p.Code != v1.CodeNoVersion {
+	if _, p := w.Call("viewer", http.MethodGet, "/v1/rules/versions/77", "", nil, nil, 404); p.Code != v1.CodeNoVersion {
 		t.Errorf("%+v", p)
 	}
-	w.call("viewer", http.MethodGet, "/v1/rules/versions/x", "", nil, nil, 422)
+	w.Call("viewer", http.MethodGet, "/v1/rules/versions/x", "", nil, nil, 422)
 
 	var audit v1.Audit
-	w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
+	w.Call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200)
 	text := ""
 	for _, e := range audit.Items {
 		text += strings.Join([]string{e.Who, e.What, e.Why, e.Before, e.After}, " ") + "\n"
@@ -186,11 +145,11 @@ func TestRejected(t *testing.T) {
 	w.rejected("ann", `"7"`, document(5, "a"), 412, v1.CodeChanged, "")
 	for _, who := range []string{"viewer", "operator"} {
 		w.rejected(who, `"0"`, document(5, "a"), 403, v1.CodeForbidden, "needs the role admin")
-		w.call(who, http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
+		w.Call(who, http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
 	}
-	w.call("ann", http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document(5, "a")}, nil, 422) // without a reason
-	w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{}, nil, 422)
-	if _, p := w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 404); p.Code != v1.CodeNoVersion {
+	w.Call("ann", http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document(5, "a")}, nil, 422) // without a reason
+	w.Call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{}, nil, 422)
+	if _, p := w.Call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 404); p.Code != v1.CodeNoVersion {
 		t.Errorf("a rollback to nothing: %+v", p)
 	}
 	_, p := w.rejected("ann", `"0"`, "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { nam: b }\n", 422, v1.CodeWrong, "document:2:")
@@ -198,11 +157,11 @@ func TestRejected(t *testing.T) {
 		t.Errorf("%+v", p.Findings)
 	}
 	w.rejected("ann", `"0"`, "revision: 7\nrules: []\n", 422, v1.CodeWrong, "remove this field")
-	if etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200); etag != `"0"` {
+	if etag, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200); etag != `"0"` {
 		t.Errorf("something was changed: %s", etag)
 	}
 	var audit v1.Audit
-	if w.call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200); len(audit.Items) > 0 {
+	if w.Call("viewer", http.MethodGet, "/v1/audit", "", nil, &audit, 200); len(audit.Items) > 0 {
 		t.Errorf("the audit has %+v", audit.Items)
 	}
 }
@@ -230,7 +189,7 @@ func TestPrefix(t *testing.T) {
 	etag, _ = w.put("team", etag, document(5, "a", "b")+document(7, "team-a", "team-b")[len("rules:\n"):], "mine again")
 	etag, _ = w.put("ann", etag, document(9, "a", "b"), "all again")
 	w.put("team", etag, document(9, "team-c", "a", "b"), "mine at last")
-	w.call("team", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
+	w.Call("team", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 403)
 }
 
 // With a prefix nobody changes limits of single keys of other rules, or lifts them.
@@ -252,18 +211,18 @@ func TestValidate(t *testing.T) {
 	w := onStore(t, inStore(t))
 	bad := "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { name: b, limit: 5/1m }\n- nam: c\n"
 	var found v1.Validated
-	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: bad}, &found, 200)
+	w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: bad}, &found, 200)
 	_, err := rulefile.Read(documentName, []byte(bad))
 	if want := finding.Mistakes(documentName, err); found.OK || len(want) < 4 || fmt.Sprint(found.Findings) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant\n%+v", found, want)
 	}
 	warned := "rules:\n- { name: login, match: { path: /login }, key: [{ header: x-user }], limit: 5/1m, on_failure: allow }\n"
-	w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: warned}, &found, 200)
+	w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: warned}, &found, 200)
 	if !found.OK || found.Rules != 1 || found.Version == "" || len(found.Findings) == 0 || !found.Findings[0].Warning || found.Findings[0].Line != 2 {
 		t.Errorf("%+v", found)
 	}
 	for _, text := range []string{"", "\x00", "{", "rules: []\n---\nrules: []\n", "a: &a [*a]\n", strings.Repeat("[", 100_000)} {
-		w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: text}, &found, 200)
+		w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: text}, &found, 200)
 		if found.OK || len(found.Findings) == 0 {
 			t.Errorf("%.20q: %+v", text, found)
 		}
@@ -280,11 +239,11 @@ func TestLarge(t *testing.T) {
 	comment := document(5, "a") + "#" + strings.Repeat("x", rulefile.MaxBytes-100) + "\n"
 	etag, _ := w.put("ann", `"0"`, comment, "large")
 	var rules v1.Rules
-	if w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); rules.Document != comment {
+	if w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); rules.Document != comment {
 		t.Errorf("%d bytes came back, of %d", len(rules.Document), len(comment))
 	}
 	w.rejected("ann", etag, comment+comment, 422, v1.CodeWrong, "make fewer or shorter rules")
-	w.call("ann", http.MethodPut, "/v1/rules", etag, v1.Change{Document: strings.Repeat("x", maxBody), Why: "test"}, nil, 413)
+	w.Call("ann", http.MethodPut, "/v1/rules", etag, v1.Change{Document: strings.Repeat("x", maxBody), Why: "test"}, nil, 413)
 	w.put("ann", etag, document(6, "a"), "small")
 }
 
@@ -325,12 +284,12 @@ func TestTurns(t *testing.T) {
 	etag, _ := w.put("ann", `"0"`, document(5, "a"), "begin")
 	var viewers sync.WaitGroup
 	for range 3 {
-		viewers.Go(func() { w.call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200) })
+		viewers.Go(func() { w.Call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200) })
 	}
 	<-began
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if answer := w.send(ctx, "viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}); answer.Code != 503 {
+	if answer := w.Send(ctx, "viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}); answer.Code != 503 {
 		t.Errorf("a check that waits for others: %d %s", answer.Code, answer.Body)
 	}
 	start := time.Now()
@@ -366,12 +325,12 @@ func TestStoreIsAway(t *testing.T) {
 		{http.MethodPut, "/v1/overrides", "", override("a", `"6/1m"`, "192.0.2.1")},
 		{http.MethodDelete, "/v1/overrides?rule=a&key=192.0.2.1&why=away", "", nil},
 	} {
-		if _, p := w.call("ann", c.method, c.path, c.ifMatch, c.body, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, away.Error()) {
+		if _, p := w.Call("ann", c.method, c.path, c.ifMatch, c.body, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, away.Error()) {
 			t.Errorf("%s %s: %+v", c.method, c.path, p)
 		}
 	}
 	var found v1.Validated
-	if w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}, &found, 200); !found.OK {
+	if w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}, &found, 200); !found.OK {
 		t.Errorf("a check meanwhile: %+v", found)
 	}
 }
@@ -385,13 +344,13 @@ func TestDamaged(t *testing.T) {
 	for _, key := range []string{"manifest", "chunks/nobodys"} {
 		fatal.If(t, kv.Put(t.Context(), versions.Prefix+key, []byte("rules: []")))
 	}
-	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
+	if _, p := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
 		t.Errorf("%+v", p)
 	}
 	etag, _ := w.rejected("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
 	w.rejected("team", etag, document(6, "team-a"), 503, v1.CodeStore, "apply the rules again") // a is nobody's to drop
 	w.put("ann", etag, document(6, "a"), "repair")
-	w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
+	w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
 	if left, err := kv.Get(t.Context(), versions.Prefix+"chunks/nobodys"); left.Index != 0 || err != nil {
 		t.Errorf("what nobody needs is left: %v, %v", left, err)
 	}
@@ -413,16 +372,16 @@ func TestFile(t *testing.T) {
 	for path, want := range map[string]string{file: document(5, "a"), dir: "name: b", "": "rules: []"} {
 		w := newWorld(t, nil, Config{Rules: path})
 		var rules v1.Rules
-		etag, _ := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
+		etag, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
 		if source := map[bool]string{true: "none", false: "file"}[path == ""]; rules.Source != source || !strings.Contains(rules.Document, want) || etag != "" {
 			t.Errorf("%s: %s, %+v", path, etag, rules)
 		}
 		w.rejected("ann", etag, document(6, "a"), 409, v1.CodeReadOnly, path)
-		w.call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 409)
-		w.call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, nil, 409)
-		w.call("viewer", http.MethodGet, "/v1/rules/versions/7", "", nil, nil, 409)
+		w.Call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 409)
+		w.Call("viewer", http.MethodGet, "/v1/rules/versions", "", nil, nil, 409)
+		w.Call("viewer", http.MethodGet, "/v1/rules/versions/7", "", nil, nil, 409)
 		var found v1.Validated
-		if w.call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: "revision: 7\n" + document(5, "a")}, &found, 200); !found.OK {
+		if w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: "revision: 7\n" + document(5, "a")}, &found, 200); !found.OK {
 			t.Errorf("a file may state its revision: %+v", found)
 		}
 	}
@@ -433,7 +392,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("files are merged while another document is parsed: %v", err)
 	}
 	w := newWorld(t, nil, Config{Rules: filepath.Join(dir, "none.yaml")})
-	if _, p := w.call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {
+	if _, p := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); !strings.Contains(p.Detail, "none.yaml") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -20,15 +20,15 @@ func TestTries(t *testing.T) {
 	t.Parallel()
 	w := onStore(t, inStore(t))
 	var d rulediff.Diff
-	if w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a")}, &d, 200); d.Added != 1 { // nobody has applied one
+	if w.Call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a")}, &d, 200); d.Added != 1 { // nobody has applied one
 		t.Errorf("%+v", d)
 	}
 	w.put("ann", `"0"`, document(5, "a", "b"), "begin")
-	w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(6, "a", "c")}, &d, 200)
+	w.Call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(6, "a", "c")}, &d, 200)
 	if d.Changed != 1 || d.Added != 1 || d.Removed != 1 || d.Rules[0].Changes[0].New != "6/1m" {
 		t.Errorf("%+v", d)
 	}
-	if w.call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a", "b")}, &d, 200); !d.Same() {
+	if w.Call("viewer", http.MethodPost, "/v1/rules:diff", "", v1.Document{Document: document(5, "a", "b")}, &d, 200); !d.Same() {
 		t.Errorf("%+v", d)
 	}
 	tests := `
@@ -41,15 +41,15 @@ tests:
 - { name: wrong, request: { url: /, client: 192.0.2.1 }, steps: [{ expect: allowed }, { expect: allowed }] }
 - { name: two regions, pops: { fra1: eu, nyc1: us }, request: { url: /g, client: 192.0.2.1 }, steps: [{ expect: allowed }] }
 `
-	w.call("viewer", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, nil, 403)
+	w.Call("viewer", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, nil, 403)
 	var r Tested
-	w.call("operator", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, &r, 200)
+	w.Call("operator", http.MethodPost, "/v1/rules:test", "", v1.Document{Document: tests}, &r, 200)
 	if len(r.Items) != 3 || r.Items[0].Failure != nil || r.Items[0].Problem != "" || r.Items[1].Failure == nil || r.Items[1].Failure.Step != 2 ||
 		r.Items[2].Failure != nil || r.Items[2].Problem != "" {
 		t.Errorf("%+v", r)
 	}
 	for _, path := range []string{"/v1/rules:diff", "/v1/rules:test"} {
-		if _, p := w.call("operator", http.MethodPost, path, "", v1.Document{Document: "rules: [{ nam: a }]\n"}, nil, 422); p.Code != v1.CodeWrong || len(p.Findings) == 0 {
+		if _, p := w.Call("operator", http.MethodPost, path, "", v1.Document{Document: "rules: [{ nam: a }]\n"}, nil, 422); p.Code != v1.CodeWrong || len(p.Findings) == 0 {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
