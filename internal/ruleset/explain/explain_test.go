@@ -134,3 +134,41 @@ func TestShed(t *testing.T) {
 		}
 	}
 }
+
+// The rule that rejects a request is the first one, in the order in which a PoP asks, of which less is left than the request
+// costs: exact rules come before others.
+func TestRejecter(t *testing.T) {
+	set := fatal.Get(read.JSON([]byte(`{"rules":[
+		{"name":"trial","mode":"shadow","key":[],"limit":"1/1m"},
+		{"name":"pop","scope":"pop","key":[],"limit":"100/1m"},
+		{"name":"leased","consistency":"leased","key":[{"header":"user"}],"limit":"100/1m","cost":{"header":"cost","max":9},
+			"overrides":[{"when":{"header":{"plan":"none"}},"limit":"0/1m"},{"key":["bob"],"limit":"0/1m"},{"key":["eve"],"limit":"unlimited"}]},
+		{"name":"bucket","consistency":"exact","algorithm":"token_bucket","key":[],"limit":{"count":5,"per":"1m","burst":50},"cost":{"header":"two","max":50}}]}`)))(t)
+	for _, c := range []struct {
+		headers string
+		left    map[string]int64
+		want    string
+	}{
+		{"user ann", nil, ""},
+		{"user ann", map[string]int64{"trial": 0, "pop": 1, "leased": 1, "bucket": 1}, ""},
+		{"user ann", map[string]int64{"pop": 0, "leased": 0, "bucket": 0}, "bucket"},
+		{"user ann", map[string]int64{"pop": 0, "leased": 0}, "pop"},
+		{"user ann cost 9", map[string]int64{"leased": 8}, "leased"},
+		{"user ann two 50", nil, ""}, {"user ann two 50", map[string]int64{"bucket": 49}, "bucket"}, // it may hold a burst
+		{"user ann plan none", nil, "leased"}, {"user bob", nil, "leased"}, {"user eve cost 9", nil, ""},
+		{"", map[string]int64{"leased": 0}, ""}, // it lacks the key
+	} {
+		all, got := Rules(set, nil, making(0, "eu", "10.1.1.1", "", strings.Fields(c.headers)...)), ""
+		if i := Rejecter(all, func(i int) int64 {
+			if n, ok := c.left[all[i].Rule.Name]; ok {
+				return n
+			}
+			return -1
+		}); i >= 0 {
+			got = all[i].Rule.Name
+		}
+		if got != c.want {
+			t.Errorf("%s, %v left: rejected by %q, want %q", c.headers, c.left, got, c.want)
+		}
+	}
+}
