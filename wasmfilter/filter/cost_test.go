@@ -1,8 +1,6 @@
 package filter
 
 import (
-	"encoding/binary"
-	"math"
 	"strings"
 	"testing"
 )
@@ -18,9 +16,6 @@ func TestActualCost(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		e := startNew(t, withRules(t, costRules), 1)
 		e.wakes = keeps
-		number := func(n float64) string {
-			return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n)))
-		}
 		play := func(path, inHeader, inTrailer, inMetadata string) {
 			x := e.send(0, ":path", path, ":method", "POST")
 			x.known = map[string]string{CodeDetails: "via_upstream"}
@@ -33,13 +28,13 @@ func TestActualCost(t *testing.T) {
 			}
 			e.end(x)
 		}
-		play("/header", "10", "20", number(30))
-		play("/header", "-1", "20", number(30))
-		play("/trailer", "10", "20", number(30))
-		play("/trailer", "10", "", number(30))
-		play("/metadata", "10", "20", number(30))
+		play("/header", "10", "20", double(30))
+		play("/header", "-1", "20", double(30))
+		play("/trailer", "10", "20", double(30))
+		play("/trailer", "10", "", double(30))
+		play("/metadata", "10", "20", double(30))
 		play("/metadata", "10", "20", "30")
-		play("/metadata", "10", "20", number(0.5))
+		play("/metadata", "10", "20", double(0.5))
 		play("/metadata", "10", "20", "")
 		for path, want := range map[string]string{"/header": "890", "/trailer": "880", "/metadata": "790"} {
 			x := e.send(0, ":path", path, ":method", "POST")

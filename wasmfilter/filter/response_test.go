@@ -31,7 +31,7 @@ func (x *exchange) names() (names []string) {
 }
 
 // Status, body and content type of a rejection are those of the rule, whoever rejects: the region, the table or the cache of
-// denials. With headers: off nothing that a client gets has the rule's name or its limit; the access log has its name.
+// denials. A gRPC client gets a gRPC status. With headers: off nothing that a client gets has the rule's name or its limit; the access log has its name.
 func TestRejectionForm(t *testing.T) {
 	for _, c := range []struct {
 		fields        string
@@ -52,14 +52,16 @@ func TestRejectionForm(t *testing.T) {
 			"[content-type retry-after x-envoy-ratelimited]", "8", "exceeded"},
 	} {
 		e := startNew(t, withFields(t, c.fields), 1)
-		for i := range 3 {
-			x := rejectedBy(e)
+		for i, kinds := range [][2]string{
+			{"application/grpc-web", "application/grpc"}, {"application/grpcfoo", "application/grpc+proto"}, {"application/connect+proto", "application/grpc+"},
+		} {
+			x := rejectedBy(e, "content-type", kinds[0])
 			if x.status != c.status || x.body != c.body || header(x.response, "content-type") != c.kind || fmt.Sprint(x.names()) != c.names ||
 				header(x.response, "retry-after") != "31" || x.details != "weir-denied:user" || x.tags != "weir.rule=user weir.key=ann weir.remaining=0 " ||
 				strings.Contains(c.names, "policy") && fmt.Sprint(header(x.response, "ratelimit-policy"), header(x.response, "ratelimit")) != `"user";q=100;w=60"user";r=0;t=31` {
 				t.Errorf("%d: status %d, details %s, headers %q, body %s", i, x.status, x.details, x.response, x.body)
 			}
-			x = rejectedBy(e, "content-type", "application/grpc+proto")
+			x = rejectedBy(e, "content-type", kinds[1])
 			if x.status != 200 || header(x.response, "grpc-status") != c.grpc || header(x.response, "content-type") != "application/grpc" ||
 				!strings.HasSuffix(header(x.response, "grpc-message"), c.message) || x.body != "" {
 				t.Errorf("%d: gRPC: status %d, %q, body %q", i, x.status, x.response, x.body)
@@ -121,14 +123,15 @@ func TestOverrideByKeyIsNamed(t *testing.T) {
 		x := e.send(c.worker, ":path", "/v1/a", "x-user", c.user)
 		e.settle(c.answer)
 		e.complete(x)
-		policy, tag, name := `"user";q=100;w=60`, "", "user"
+		policy, tag, name, outcome := `"user";q=100;w=60`, "", "user", "allowed"
 		if c.override != "" {
 			policy, tag, name = `"user";q=300;w=60`, "weir.override="+c.override+" ", "user/"+c.override
 		}
 		if c.user == "bob" {
-			tag += "weir.key=bob weir.remaining=0 "
+			outcome, tag = "denied", tag+"weir.key=bob weir.remaining=0 "
 		}
-		if header(x.response, "ratelimit-policy") != policy || !strings.HasSuffix(x.tags, "weir.degraded=false "+tag) {
+		tag = "weir.rule=user weir.outcome=" + outcome + " weir.consistency=leased weir.degraded=false " + tag
+		if header(x.response, "ratelimit-policy") != policy || x.tags != tag {
 			t.Errorf("%d: headers %q, tags %q; want %s", i, x.response, x.tags, name)
 		}
 		if c.user == "bob" && (x.status != 429 || header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
