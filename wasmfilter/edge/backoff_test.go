@@ -41,8 +41,7 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 				}
 				w.region.fails = 0
 				w.hot(2200, 2, "/"+path, workers)
-				r := w.request(0, "/"+path, "hot")
-				if w.settle(); r.Outcome != Admit || r.Degraded {
+				if r := w.answered(0, "/"+path, "hot"); r.Outcome != Admit || r.Degraded {
 					t.Errorf("two seconds after it decides again: %+v", r)
 				}
 				if w.now-begin > 30_000 {
@@ -58,8 +57,8 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 func (w *world) hot(d, every lease.Millis, path string, workers int) {
 	for end := w.now + d; w.now < end; w.now++ {
 		if w.now%every == 0 {
-			r := w.request(int(w.now/every)%workers, path, "hot")
-			if w.settle(); r.Outcome == Wait {
+			r := w.answered(int(w.now/every)%workers, path, "hot")
+			if r.Outcome == Wait {
 				w.t.Fatalf("at %d a request waits though its call was answered", w.now)
 			}
 			w.workers[int(w.now/every)%workers].End(w.now, r)

@@ -22,14 +22,6 @@ var tiers = map[string]string{
 	"bucket": `,"algorithm":"token_bucket"`, "global": `,"scope":"global"`,
 }
 
-// asks decides a request that declares a cost.
-func (w *world) asks(worker int, declared string) *Request {
-	r := new(Request)
-	w.sends(worker, r, ":path", "/", ":method", "GET", "x-user", "ann", "x-cost", declared)
-	w.settle()
-	return r
-}
-
 // costs ends a request with a response that states a cost.
 func (w *world) costs(worker int, r *Request, stated string) {
 	w.workers[worker].Settle(w.now, r, settle.Response{
@@ -47,7 +39,7 @@ func TestActualCost(t *testing.T) {
 			"": 60, "-1": 60, "12.5": 60, "1e2": 60, "many": 60, "30,x": 60, // as reserved
 		} {
 			w := newWorld(t, 1, tokensRule(5000, more))
-			r := w.asks(0, "60")
+			r := w.costly(0, 60)
 			before := r.Governing(rule.AnyHeaders).Remaining
 			w.costs(0, r, stated)
 			w.costs(0, r, "1") // settled already
@@ -57,10 +49,7 @@ func TestActualCost(t *testing.T) {
 			if got := r.Governing(rule.AnyHeaders).Remaining; got != before+60-used {
 				t.Errorf("%s, %q: %d remain, and %d before", tier, stated, got, before)
 			}
-			w.pass(1200)
-			w.settle()
-			w.pass(12_000) // what idles in leases comes back
-			w.settle()
+			w.passes(13_200) // what idles in leases comes back
 			if got := w.left(); got != 5000-used {
 				t.Errorf("%s, %q: %d left, want %d", tier, stated, got, 5000-used)
 			}
@@ -70,7 +59,7 @@ func TestActualCost(t *testing.T) {
 
 // left is what is left of the only rule and key.
 func (w *world) left() int64 {
-	r := w.asks(0, "1")
+	r := w.costly(0, 1)
 	defer w.costs(0, r, "1")
 	return r.Governing(rule.AnyHeaders).Remaining + 1
 }
@@ -83,9 +72,8 @@ func TestStreamsEndAtOnce(t *testing.T) {
 			"cost":{"estimate":{"header":"x-cost","max":80},"actual":{"header":"x-used"},"max":80}`+more+`}]}`)
 		var streams []*Request
 		for range 10 {
-			streams = append(streams, w.asks(0, "80"))
-			w.pass(1100)
-			w.settle()
+			streams = append(streams, w.costly(0, 80))
+			w.passes(1100)
 		}
 		if n := admittedOf(streams); n != 10 {
 			t.Fatalf("%d streams, want 10", n)
@@ -93,54 +81,9 @@ func TestStreamsEndAtOnce(t *testing.T) {
 		for _, r := range streams {
 			w.costs(0, r, "0")
 		}
-		w.pass(1200)
-		w.settle()
+		w.passes(1200)
 		if got := w.left(); got != 80 {
 			t.Errorf("%s: %d left, want 80", more, got)
-		}
-	}
-}
-
-// TestCostByOtherRules: streams that began under other rules cost what their responses state by the rules that they began with,
-// where the rule still counts on the same counter.
-func TestCostByOtherRules(t *testing.T) {
-	before := tokensRule(50_000, `,"consistency":"leased"`)
-	for name, after := range map[string]string{
-		"kept":       tokensRule(40_000, `,"consistency":"leased"`),
-		"other max":  strings.ReplaceAll(before, `"max":320`, `"max":100`),
-		"known cost": `{"rules":[{"name":"tokens","key":[{"header":"x-user"}],"limit":"50000/1d","on_failure":"deny"}]}`,
-		"gone":       `{"rules":[]}`,
-		"anew":       tokensRule(50_000, `,"algorithm":"fixed_window"`),
-		"at the PoP": tokensRule(50_000, `,"scope":"pop"`),
-	} {
-		w := newWorld(t, 2, before)
-		var streams []*Request
-		for i := range 500 {
-			streams = append(streams, w.asks(i%2, "60"))
-		}
-		if n := admittedOf(streams); n != 500 {
-			t.Fatalf("%d streams, want 500", n)
-		}
-		w.region.use(mustRules(t, after).Dated(2))
-		w.pass(6000)
-		w.settle()
-		for i, r := range streams {
-			w.costs(i%2, r, []string{"20", "140", "none"}[i%3])
-		}
-		for range 15 { // what idles in leases comes back
-			w.pass(1000)
-			w.settle()
-		}
-		if name == "gone" || name == "anew" || name == "at the PoP" {
-			continue
-		}
-		most := int64(167*20 + 167*140 + 166*60)
-		least := most
-		if name == "known cost" { // then the region takes no debts of responses
-			least -= 167 * 80
-		}
-		if got := w.charged("tokens"); got < least || got > most {
-			t.Errorf("%s: %d are charged, want %d to %d", name, got, least, most)
 		}
 	}
 }
@@ -152,7 +95,7 @@ func TestBodyPaths(t *testing.T) {
 	trials := strings.TrimSuffix(trial, "]}") + "," + strings.Replace(strings.TrimPrefix(trial, `{"rules":[`), "tokens", "more", 1)
 	for rules, want := range map[string]int{body: 1, trials: 2, tokensRule(500, ""): 0} {
 		w := newWorld(t, 1, rules)
-		r := w.asks(0, "5")
+		r := w.costly(0, 5)
 		if paths := r.BodyPaths(); len(paths) != want || want > 0 && paths[0] != "usage.total" {
 			t.Errorf("%s: the body is read for %q", rules, paths)
 		}
@@ -170,15 +113,10 @@ func TestMaxStream(t *testing.T) {
 			if tier == "bucket" {
 				continue // it is full again
 			}
-			r := w.asks(0, "60")
-			for range lasts / 5000 { // the key is not used meanwhile
-				w.pass(5000)
-				w.settle()
-			}
-			w.now += lasts % 5000
+			r := w.costly(0, 60)
+			w.passes(lasts) // the key is not used meanwhile
 			w.costs(0, r, fmt.Sprint(cost[1]))
-			w.pass(13_000)
-			w.settle()
+			w.passes(13_000)
 			if got := w.left(); got != 5000-cost[0] {
 				t.Errorf("%s, after %d ms: %d left, want %d", tier, lasts, got, 5000-cost[0])
 			}
@@ -196,7 +134,7 @@ func TestDebtOfResponses(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			w := newWorld(t, 2, tokensRule(5000, more))
 			for i := range 4 {
-				r := w.asks(i%2, "1")
+				r := w.costly(i%2, 1)
 				w.costs(i%2, r, "101")
 			}
 			for range 3 {
@@ -205,10 +143,7 @@ func TestDebtOfResponses(t *testing.T) {
 					w.lose(0, applied)
 				}
 			}
-			for range 5 {
-				w.pass(5000)
-				w.settle()
-			}
+			w.passes(25_000)
 			if got := w.left(); got != 5000-404 {
 				t.Errorf("%s, applied %v: %d left", tier, applied, got)
 			}
@@ -216,14 +151,13 @@ func TestDebtOfResponses(t *testing.T) {
 		w := newWorld(t, 1, tokensRule(320, more))
 		var streams []*Request
 		for range 20 {
-			streams = append(streams, w.asks(0, "1"))
+			streams = append(streams, w.costly(0, 1))
 		}
 		for _, r := range streams {
 			w.costs(0, r, "320")
 		}
-		w.pass(3000)
-		w.settle()
-		if r := w.asks(0, "1"); r.Outcome != Deny {
+		w.passes(3000)
+		if r := w.costly(0, 1); r.Outcome != Deny {
 			t.Errorf("%s: admitted over its limit", tier)
 		}
 	}
@@ -235,7 +169,7 @@ func TestCountedCost(t *testing.T) {
 	for tier, more := range tiers {
 		w := newWorld(t, 1, tokensRule(5000, more+`,"count":{"status":["2xx"]}`))
 		for i, status := range []int{200, 500, 201, 404} {
-			r := w.asks(0, "60")
+			r := w.costly(0, 60)
 			w.workers[0].Settle(w.now, r, settle.Response{Upstream: true, Status: status, GRPCStatus: settle.NoGRPCStatus})
 			if r.HasReservations() != (i%2 == 0) {
 				t.Errorf("%s: status %d leaves a reservation: %v", tier, status, r.HasReservations())
@@ -243,8 +177,7 @@ func TestCountedCost(t *testing.T) {
 			w.workers[0].Settle(w.now, r, settle.Response{Ends: true, Cost: func(*settle.Actual) (string, bool) { return "20", true }})
 			w.ends(0, r)
 		}
-		w.pass(13_000)
-		w.settle()
+		w.passes(13_000)
 		if got := w.left(); got != 4960 {
 			t.Errorf("%s: %d left, want 4960", tier, got)
 		}

@@ -98,8 +98,7 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	if q := w.region.last.Wants; len(q) != 2 || q[0].Group == 0 || q[0].Group != q[1].Group {
 		t.Errorf("the wants of one request are no group: %+v", q)
 	}
-	r := w.request(0, "/", "bob")
-	w.settle()
+	r := w.answered(0, "/", "bob")
 	if r.Outcome != Deny || r.hits[r.denier].policy.Rule.Name != "all" {
 		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.Rule.Name)
 	}

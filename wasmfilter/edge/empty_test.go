@@ -131,8 +131,7 @@ func TestTableComesBackToEmpty(t *testing.T) {
 				w.pass(lease.Millis(rapid.SampledFrom([]int{1, 50, 300, 3000, 12_000}).Draw(t, "time")))
 			case 9:
 				w.region.use(mustRules(t, drawRules(t)))
-				w.pass(6000)
-				w.settle()
+				w.passes(6000)
 			}
 		}
 		for r, worker := range open {

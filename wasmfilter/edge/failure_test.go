@@ -135,8 +135,7 @@ func TestLateTick(t *testing.T) {
 		degraded bool
 	}{{0, false, true}, {50, false, true}, {51, true, false}, {400, true, false}, {400, false, true}} {
 		w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
-		w.pass(100)
-		w.settle()
+		w.passes(100)
 		r := w.request(0, "/", "ann")
 		w.now += 100 + c.late
 		w.workers[0].Tick(w.now, w.wall())
@@ -237,8 +236,7 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	if !w.admit(0, "/", "greedy") || w.admit(0, "/", "greedy") {
 		t.Fatal("want one request of greedy admitted, and the next one denied")
 	}
-	w.pass(2000)
-	w.settle()
+	w.passes(2000)
 	for i := range 4 { // as many calls as may be in flight
 		w.request(0, "/c", fmt.Sprint("u", i))
 	}

@@ -43,8 +43,7 @@ func TestDebtsMakeRoom(t *testing.T) {
 			t.Errorf("new key %d: %d admitted, want 5", i, n)
 		}
 	}
-	w.pass(300)
-	w.settle()
+	w.passes(300)
 	w.region.fails = lease.Denied
 	for i := range 2 { // the second from the cache of denials, though the key has no place
 		r, wants := w.request(0, "/a", "denied"), w.region.wants
@@ -82,9 +81,7 @@ func TestFullTableNeverResetsAKey(t *testing.T) {
 			first, n := rapid.IntRange(0, users).Draw(t, "first"), rapid.IntRange(1, 60).Draw(t, "keys")
 			for i := range n {
 				user := fmt.Sprint("u", (first+i)%users)
-				r := w.request(i%2, path, user)
-				w.settle()
-				if r.Outcome == Admit {
+				if r := w.answered(i%2, path, user); r.Outcome == Admit {
 					r.Quotas(func(report *Quota) { got[report.Rule.Name+" "+user]++ })
 					for name, most := range limits {
 						if n := got[name+" "+user]; n > most {
@@ -93,8 +90,7 @@ func TestFullTableNeverResetsAKey(t *testing.T) {
 					}
 				}
 			}
-			w.pass(lease.Millis(rapid.SampledFrom([]int{0, 5, 200, 5000}).Draw(t, "time")))
-			w.settle()
+			w.passes(lease.Millis(rapid.SampledFrom([]int{0, 5, 200, 5000}).Draw(t, "time")))
 		}
 		w.quiet()
 		w.silent()

@@ -31,8 +31,7 @@ func TestNoSecret(t *testing.T) {
 func TestSecret(t *testing.T) {
 	w := newWorld(t, 2, strings.Replace(hashedRule, "ALLOW", "deny", 1))
 	w.region.use(w.region.set, rule.Secret{1})
-	w.pass(6000)
-	w.settle()
+	w.passes(6000)
 	w.pass(200)
 	admitted := func() (n int) {
 		for i := range 6 {
@@ -51,8 +50,7 @@ func TestSecret(t *testing.T) {
 	w.region.use(w.region.set, rule.Secret{2})
 	w.admit(0, "/v1/a", "other") // its reply names the new secret
 	w.settle()
-	w.pass(1000)
-	w.settle()
+	w.passes(1000)
 	if n := admitted(); n != 3 {
 		t.Errorf("admitted %d of 3 under another secret", n)
 	}

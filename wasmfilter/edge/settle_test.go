@@ -50,8 +50,8 @@ func TestSettle(t *testing.T) {
 			w := newWorld(t, 1, rules)
 			admit := func(want Outcome, why string) *Request {
 				t.Helper()
-				r := w.request(0, "/", "ann")
-				if w.settle(); r.Outcome != want {
+				r := w.answered(0, "/", "ann")
+				if r.Outcome != want {
 					t.Fatalf("%s: outcome %d, want %d", why, r.Outcome, want)
 				}
 				return r
@@ -92,16 +92,14 @@ func TestBlocked(t *testing.T) {
 			w := newWorld(t, 1, failuresRule(5, `,"on_limit":{"block":"3h"},`+where))
 			for range 5 {
 				w.now += 50
-				r := w.request(0, "/", "ann")
-				w.settle()
+				r := w.answered(0, "/", "ann")
 				w.responds(0, r, 401)
 			}
 			w.now += 1100
 			began := w.now
 			for _, at := range []lease.Millis{0, 20, 1000, block / 2, block - 1000} {
 				w.now = began + at
-				r := w.request(0, "/", "ann")
-				if w.settle(); r.Outcome != Deny || !r.Blocked || r.RetryAfter < block-at-10 || r.RetryAfter > block-at+10 {
+				if r := w.answered(0, "/", "ann"); r.Outcome != Deny || !r.Blocked || r.RetryAfter < block-at-10 || r.RetryAfter > block-at+10 {
 					t.Errorf("after %d ms: outcome %d, blocked %v, retry after %d ms", at, r.Outcome, r.Blocked, r.RetryAfter)
 				}
 			}
@@ -109,8 +107,7 @@ func TestBlocked(t *testing.T) {
 				t.Errorf("%d rejections by a block are counted", n)
 			}
 			w.now = began + block + 1000
-			r := w.request(0, "/", "ann")
-			if w.settle(); r.Outcome != Admit {
+			if r := w.answered(0, "/", "ann"); r.Outcome != Admit {
 				t.Errorf("after the block: outcome %d", r.Outcome)
 			}
 		})
@@ -136,18 +133,14 @@ func TestBlockAfterAnOutage(t *testing.T) {
 				t.Fatalf("%s: %d are admitted, want 5", by, n)
 			}
 			lasts := func() {
-				for range 20 { // the table is looked through in 10 s
-					w.pass(1000)
-					w.settle()
-				}
+				w.passes(20_000) // the table is looked through in 10 s
 			}
 			lasts()
 			for _, r := range streams {
 				w.responds(0, r, status)
 			}
 			lasts()
-			r := w.request(0, "/", "ann")
-			if w.settle(); !charged && r.Outcome != want || r.Blocked != (want == Deny && !charged) {
+			if r := w.answered(0, "/", "ann"); !charged && r.Outcome != want || r.Blocked != (want == Deny && !charged) {
 				t.Errorf("%s, charged %v, after five responses with %d: outcome %d, blocked %v", by, charged, status, r.Outcome, r.Blocked)
 			}
 		}
@@ -161,8 +154,7 @@ func TestReservationsInFlight(t *testing.T) {
 		w := newWorld(t, 1, failuresRule(5, more))
 		var streams []*Request
 		for range 7 {
-			streams = append(streams, w.request(0, "/", "ann"))
-			w.settle()
+			streams = append(streams, w.answered(0, "/", "ann"))
 		}
 		if n := admittedOf(streams); n != 5 {
 			t.Fatalf("%s: %d in flight, want 5", more, n)
@@ -174,8 +166,7 @@ func TestReservationsInFlight(t *testing.T) {
 		var next []*Request
 		for range 5 {
 			w.now += 5
-			next = append(next, w.request(0, "/", "ann"))
-			w.settle()
+			next = append(next, w.answered(0, "/", "ann"))
 		}
 		if n := admittedOf(next); n != 3 {
 			t.Errorf("%s: %d of three that were given back", more, n)
@@ -193,55 +184,51 @@ func TestReservationsInFlight(t *testing.T) {
 	}
 }
 
-// TestSettleHeaders: a response that does not count states the unit as given back.
-func TestSettleHeaders(t *testing.T) {
-	for name, rules := range failureRules(5) {
-		w := newWorld(t, 1, rules)
-		for i, want := range []int64{5, 4, 4, 3} {
-			r := w.request(0, "/", "ann")
-			w.settle()
-			status := []int{200, 401, 200, 401}[i]
-			w.workers[0].Settle(w.now, r, settle.Response{Upstream: true, Status: status})
-			if q := r.Governing(rule.AnyHeaders); q.Remaining != want {
-				t.Errorf("%s: %d remain after response %d, want %d", name, q.Remaining, i, want)
-			}
-			w.ends(0, r)
-		}
-	}
-}
-
-// TestSettleByOtherRules: streams that began under other rules settle by those that they began with. Where the rule still
-// counts on the same counter it gets its units back, otherwise nobody does.
-func TestSettleByOtherRules(t *testing.T) {
-	before := failuresRule(1000, `,"consistency":"leased"`)
-	for name, after := range map[string]string{
-		"kept":        failuresRule(900, `,"consistency":"leased"`),
-		"counts more": `{"rules":[{"name":"failures","key":[{"header":"x-user"}],"limit":"1000/1h","on_failure":"deny"}]}`,
-		"gone":        `{"rules":[]}`,
-		"anew":        failuresRule(1000, `,"algorithm":"fixed_window"`),
-		"at the PoP":  failuresRule(1000, `,"scope":"pop"`),
+// TestResponsesUnderOtherRules: streams that began under other rules settle by those that they began with. Where the rule still counts
+// on the same counter it gets its units back, or is charged what responses have cost, otherwise nobody is.
+func TestResponsesUnderOtherRules(t *testing.T) {
+	const leased, plain = `,"consistency":"leased"`, `{"rules":[{"name":%q,"key":[{"header":"x-user"}],"limit":"%d/1d","on_failure":"deny"}]}`
+	failures, tokens := failuresRule(1000, leased), tokensRule(50_000, leased)
+	const cost = 167*20 + 167*140 + 166*60
+	for name, c := range map[string]struct {
+		before, after string
+		least, most   int64 // that are charged; 0: not looked at
+	}{
+		"failures, kept":        {failures, failuresRule(900, leased), 250, 250},
+		"failures, counts more": {failures, strings.Replace(fmt.Sprintf(plain, "failures", 1000), "1d", "1h", 1), 250, 250},
+		"tokens, kept":          {tokens, tokensRule(40_000, leased), cost, cost},
+		"tokens, other max":     {tokens, strings.ReplaceAll(tokens, `"max":320`, `"max":100`), cost, cost},
+		"tokens, known cost":    {tokens, fmt.Sprintf(plain, "tokens", 50_000), cost - 167*80, cost}, // the region takes no debts of responses then
+		"failures, gone":        {failures, `{"rules":[]}`, 0, 0},
+		"tokens, anew":          {tokens, tokensRule(50_000, `,"algorithm":"fixed_window"`), 0, 0},
+		"tokens, at the PoP":    {tokens, tokensRule(50_000, `,"scope":"pop"`), 0, 0},
 	} {
-		w := newWorld(t, 2, before)
+		w := newWorld(t, 2, c.before)
 		var streams []*Request
 		for i := range 500 {
-			streams = append(streams, w.request(i%2, "/", "ann"))
-			w.settle()
+			streams = append(streams, w.costly(i%2, 60))
 		}
-		w.region.use(mustRules(t, after).Dated(2))
-		w.pass(6000)
-		w.settle()
+		if n := admittedOf(streams); n != 500 {
+			t.Fatalf("%s: %d streams, want 500", name, n)
+		}
+		w.change(c.after, 2)
 		for i := range 2 {
-			w.ends(i, w.request(i, "/", "bob")) // whose key is as long
+			w.costs(i, w.request(i, "/", "bob"), "0") // whose key is as long
 		}
+		rule, _, _ := strings.Cut(name, ",")
 		for i, r := range streams {
-			w.responds(i%2, r, []int{200, 401}[i%4/2])
+			if rule == "failures" {
+				w.responds(i%2, r, []int{200, 401}[i%4/2])
+			} else {
+				w.costs(i%2, r, []string{"20", "140", "none"}[i%3])
+			}
 		}
-		w.passes(12_000)
-		if name != "kept" && name != "counts more" {
+		w.passes(15_000) // what idles in leases comes back
+		if c.most == 0 {
 			continue
 		}
-		if spent := w.charged("failures"); spent != 250 {
-			t.Errorf("%s: %d are charged, want the 250 that failed", name, spent)
+		if n := w.charged(rule); n < c.least || n > c.most {
+			t.Errorf("%s: %d are charged, want %d to %d", name, n, c.least, c.most)
 		}
 	}
 }
@@ -264,18 +251,14 @@ func TestBlocksOfAKeyWithLeases(t *testing.T) {
 		if e := w.workers[0].accounts.open(p, key); e.Leases != lots {
 			t.Errorf("round %d: the entry has %+v", round, e.Leases)
 		}
-		w.region.use(mustRules(t, after).Dated(2*round + 2))
-		w.pass(6000)
-		w.settle()
+		w.change(after, 2*round+2)
 		for range 5 {
 			w.responds(0, w.request(0, "/", user), 401)
 		}
 		if r := w.request(0, "/", user); r.Outcome != Deny || !r.Blocked {
 			t.Errorf("round %d: after five failures: outcome %d, blocked %v", round, r.Outcome, r.Blocked)
 		}
-		w.region.use(mustRules(t, before).Dated(2*round + 3))
-		w.pass(6000)
-		w.settle()
+		w.change(before, 2*round+3)
 	}
 }
 

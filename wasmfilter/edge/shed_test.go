@@ -17,8 +17,7 @@ const shedAndLimit = `{"rules":[{"name":"overload","shed":{"capacity":1}},
 func TestShedCostsNothing(t *testing.T) {
 	for _, scope := range []string{"", `,"scope":"pop"`} {
 		w := newWorld(t, 1, fmt.Sprintf(shedAndLimit, scope))
-		first := w.request(0, "/", "ann")
-		w.settle()
+		first := w.answered(0, "/", "ann")
 		for range 20 {
 			r := w.request(0, "/", "ann")
 			if r.Outcome != Deny || r.Status != 503 || r.Shed == nil || r.Shed.Name != "overload" || r.Class != shed.Normal || r.Holds() {
@@ -31,8 +30,7 @@ func TestShedCostsNothing(t *testing.T) {
 		}
 		w.workers[0].End(w.now, first)
 		for i := range 4 {
-			r := w.request(0, "/", "ann")
-			w.settle()
+			r := w.answered(0, "/", "ann")
 			if admitted := r.Outcome == Admit; admitted != (i < 2) {
 				t.Errorf("%s: request %d after one: admitted %v", scope, i, admitted)
 			}
@@ -52,8 +50,7 @@ func TestShedCostsNothing(t *testing.T) {
 func TestShadowShed(t *testing.T) {
 	w := newWorld(t, 1, strings.Replace(fmt.Sprintf(shedAndLimit, ""), `"shed"`, `"mode":"shadow","shed"`, 1))
 	for i := range 3 {
-		r := w.request(0, "/", "ann")
-		if w.settle(); r.Outcome != Admit || slices.Equal(r.WouldDeny, []string{"overload"}) != (i > 0) {
+		if r := w.answered(0, "/", "ann"); r.Outcome != Admit || slices.Equal(r.WouldDeny, []string{"overload"}) != (i > 0) {
 			t.Errorf("request %d: outcome %v, would be rejected by %v", i, r.Outcome, r.WouldDeny)
 		}
 	}
@@ -73,8 +70,7 @@ func TestShedWhileWaiting(t *testing.T) {
 	w.settle()
 	for range 4 {
 		w.pass(20)
-		r = w.request(0, "/", "cat")
-		w.settle()
+		r = w.answered(0, "/", "cat")
 		if r.Shed != nil {
 			t.Fatal("what is over counts")
 		}

@@ -68,8 +68,7 @@ func (w *world) oneOfTwo(t *rapid.T) {
 func TestSlotOnItsWayBack(t *testing.T) {
 	for lost, want := range map[bool]Outcome{false: Admit, true: Deny} {
 		w := newWorld(t, 2, fmt.Sprintf(fewSlots, 1, "region", `,"timeout":"1s"`))
-		first := w.request(0, "/", "ann")
-		w.settle()
+		first := w.answered(0, "/", "ann")
 		w.workers[0].End(w.now, first)
 		w.pass(100)
 		returns := w.take(0)
@@ -104,8 +103,7 @@ func TestSlotOnItsWayBack(t *testing.T) {
 // that ask first.
 func TestSlotGivenBackMeanwhile(t *testing.T) {
 	w := newWorld(t, 2, fewSlotsRules(1, "region"))
-	first := w.request(0, "/", "ann")
-	w.settle()
+	first := w.answered(0, "/", "ann")
 	w.workers[0].End(w.now, first)
 	w.pass(100)
 	next := w.request(1, "/", "ann")
@@ -122,8 +120,7 @@ func TestSlotGivenBackMeanwhile(t *testing.T) {
 // pool cannot be written.
 func TestSlotsThatOthersCountOn(t *testing.T) {
 	w := newWorld(t, 2, fewSlotsRules(2, "region"))
-	first := w.request(0, "/", "ann")
-	w.settle()
+	first := w.answered(0, "/", "ann")
 	w.workers[0].End(w.now, first)
 	if r := w.request(1, "/", "ann"); r.Outcome != Admit {
 		t.Fatalf("the slot of worker 0 is free: outcome %d", r.Outcome)
@@ -132,8 +129,7 @@ func TestSlotsThatOthersCountOn(t *testing.T) {
 	if n := w.region.spent(w.wall(), "streams", "ann"); n != 1 {
 		t.Errorf("%d slots are held for one stream", n)
 	}
-	bob := w.request(0, "/", "bob")
-	w.settle()
+	bob := w.answered(0, "/", "bob")
 	w.workers[0].End(w.now, bob)
 	w.race(1 << 30)
 	w.passes(300)
@@ -146,8 +142,7 @@ func TestSlotsThatOthersCountOn(t *testing.T) {
 func TestSlotIsGivenBack(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w := newWorld(t, 1, fmt.Sprintf(fewSlots, 1, "region", `,"lease":{"interval":"500ms","ttl":"10s"}`))
-		r := w.request(0, "/", "ann")
-		w.settle()
+		r := w.answered(0, "/", "ann")
 		w.workers[0].End(w.now, r)
 		for len(w.calls) == 0 {
 			w.pass(100)
@@ -263,8 +258,7 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 				w.workers[0].slots.publish(w.now, hd)
 			}
 			for n := range 2 { // others use the rest
-				r := w.request(1+n, "/", "ann")
-				w.settle()
+				r := w.answered(1+n, "/", "ann")
 				if r.Outcome != Admit {
 					t.Fatalf("worker %d: a slot that worker 0 holds cannot be had", 1+n)
 				}
@@ -273,8 +267,7 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 			w.workers = w.workers[1:]
 			admitted := 0
 			for range 600 {
-				w.pass(100)
-				w.settle()
+				w.passes(100)
 				if w.admit(2, "/", "ann") {
 					admitted++
 				}
@@ -303,8 +296,7 @@ func TestShadowSlots(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"s","mode":"shadow","key":[],"limit":1,"algorithm":"concurrency","scope":"region"}]}`)
 	var streams []*Request
 	for i, wait := range []lease.Millis{0, 0, 100} {
-		streams = append(streams, w.request(0, "/", "ann"))
-		w.settle()
+		streams = append(streams, w.answered(0, "/", "ann"))
 		w.passes(wait)
 		if c := w.workers[0].rules.CountsOf("s").Decided; c[rulebook.ShadowAllowed] != uint64(min(i+1, 2)) || c[rulebook.ShadowDenied] != uint64(i/2) {
 			t.Errorf("after stream %d: decided %v", i, c)

@@ -187,6 +187,12 @@ func (w *world) pass(d lease.Millis) {
 	}
 }
 
+// change has the region put other rules in force, which the workers fetch.
+func (w *world) change(rules string, revision uint64) {
+	w.region.use(mustRules(w.t, rules).Dated(revision))
+	w.passes(6000)
+}
+
 // millisecond lets one pass, with a tick every 100 of them, and answers the calls that are as old as trip.
 func (w *world) millisecond(trip lease.Millis) {
 	if w.now++; w.now%100 == 0 {
@@ -224,10 +230,16 @@ func (w *world) charged(rule string) (units int64) {
 	return units
 }
 
-// admit sends a request and answers the calls it leads to.
-func (w *world) admit(worker int, path, user string) bool {
+// answered sends a request and answers the calls that it leads to.
+func (w *world) answered(worker int, path, user string) *Request {
 	r := w.request(worker, path, user)
 	w.settle()
+	return r
+}
+
+// admit reports whether a request is admitted, after the calls that it leads to.
+func (w *world) admit(worker int, path, user string) bool {
+	r := w.answered(worker, path, user)
 	if r.Outcome == Wait {
 		w.t.Fatalf("%s %s still waits", path, user)
 	}
