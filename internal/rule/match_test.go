@@ -162,6 +162,42 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestOverrides: the first override whose condition holds counts. One that is unlimited lifts the rule.
+func TestOverrides(t *testing.T) {
+	set := decode(t, `{"rules":[{"name":"a","match":{"path":{"prefix":"/a"}},"key":[],"limit":"5/1m","overrides":[
+		{"when":{"header":{"tier":"gold"},"not":{"method":"PUT"}},"limit":"50/1m"},
+		{"when":{"path":"/a/free","query":{"x":{"present":true}}},"limit":"unlimited"},
+		{"when":{"header":{"tier":{"prefix":"g"}}},"limit":"40/1m"}]}]}`)
+	for headers, want := range map[string]int{ // the variant; -1: the rule does not apply
+		":path /b tier gold": -1, ":path /a": 0, ":path /a tier gold": 1, ":path /a tier gold :method PUT": 3, ":path /a tier green": 3, ":path /a tier tin": 0,
+		":path /a/free": 0, ":path /a/free?x": -1, ":path /a/free?x tier gold": 1, ":path /a/free?x tier green": -1,
+	} {
+		var m rule.Matches
+		set.Match(request(set, strings.Fields(headers)...), &m)
+		if got := append(m.Hits, rule.Hit{Variant: -1})[0].Variant; got != want {
+			t.Errorf("%s: override %d, want %d", headers, got, want)
+		}
+	}
+}
+
+// TestPlaceOfAKey: the place of a key among a hundred is that of its hash with the seed and the name of the rule, which
+// Python computed as its documentation reads.
+func TestPlaceOfAKey(t *testing.T) {
+	for _, c := range []struct {
+		seed      int
+		name, key string
+		place     int
+	}{{0, "a", "ann", 9}, {0, "a", "bob", 72}, {0, "a@x", "192.0.2.1", 67}, {7, "a", "ann", 47}, {0, "b", "ann", 86}} {
+		for from, want := range map[int]int{c.place - 1: 0, c.place: 1, c.place + 1: 0} {
+			set := decode(t, fmt.Sprintf(`{"seed":%d,"rules":[{"name":%q,"match":{"percent":{"from":%d,"to":%d}},"key":[{"header":"x"}],"limit":"5/1m"}]}`, c.seed, c.name, from, from+1))
+			var m rule.Matches
+			if set.Match(request(set, "x", c.key), &m); len(m.Hits) != want {
+				t.Errorf("%+v: %d hits from %d to %d", c, len(m.Hits), from, from+1)
+			}
+		}
+	}
+}
+
 // TestPercentsDivideKeys: ranges that touch have each key once.
 func TestPercentsDivideKeys(t *testing.T) {
 	const one = `{"name":"r@%s","match":{"percent":{"from":%d,"to":%d}},"key":[{"header":"x"}],"limit":"5/1m"}`
