@@ -142,7 +142,7 @@ func (c *Counter) out(t *lease.Terms, now limit.Micros, w *lease.Want, d *limit.
 		c.Leased = 0
 	}
 	c.Leased = max(c.Leased, min(c.Leased+d.Granted, 2*t.Capacity)) // a larger count may have allowed more
-	c.Period = d.Period
+	c.Period = max(c.Period, d.Period)
 	c.OutUntil = max(c.OutUntil, now) // what comes back is taken until then and a little longer
 	if d.Granted > w.Waiting+w.Soon && t.Consistency != lease.Exact {
 		c.OutUntil = max(c.OutUntil, now+d.TTL)

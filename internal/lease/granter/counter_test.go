@@ -130,6 +130,15 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 }
 
 // Requests that a holder rejected from memory count too where denials are charged.
+// At the end of a window both are granted. What is out of the next is remembered, and comes back.
+func TestLeaseOfTheWindowThatEndsForgetsNotTheNext(t *testing.T) {
+	c := newCounter(t, perMinute, lease.Leased)
+	next := c.acquire(limit.Minute-limit.Millisecond, lease.Want{Want: 100, Next: true})
+	c.gets(limit.Minute-limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1, 999)
+	c.gets(limit.Minute, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1, 899)
+	c.gets(limit.Minute, lease.Want{Unused: 100, Lease: next.Lease}, 0, 999)
+}
+
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
 	for _, charges := range []bool{false, true} {
 		l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeRejected: charges}))(t)

@@ -71,9 +71,8 @@ elseif want > 0 then
     --@ grant_window
   end
 end
-if granted > 0 then
-  leased = lot > lent and 0 or leased
-  lent = lot
+if granted > 0 and lot > lent then
+  leased, lent = 0, lot
 end
 --@ lend
 
