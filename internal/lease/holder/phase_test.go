@@ -13,6 +13,7 @@ import (
 func TestFollows(t *testing.T) {
 	const now = 1000
 	none, partial := State{}, State{Phase: PhasePartial, Ends: now + 9}
+	ending := State{Reset: now + 17}
 	denied, over := State{Phase: PhaseDenied, Ends: now + 500, Least: 8}, State{Phase: PhaseDenied, Ends: now, Least: 8}
 	for name, row := range map[string]struct {
 		reply  lease.Grant
@@ -39,7 +40,8 @@ func TestFollows(t *testing.T) {
 			&none: {Phase: PhasePartial, Ends: now + 100}, &denied: denied, &over: {Phase: PhasePartial, Ends: now + 100}}},
 		"a denial": {reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 5}, after: map[*State]State{
 			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 6}, &partial: {Phase: PhaseDenied, Ends: now + 300, Least: 6},
-			&denied: {Phase: PhaseDenied, Ends: now + 300, Least: 6}, &over: {Phase: PhaseDenied, Ends: now + 300, Least: 6}}},
+			&denied: {Phase: PhaseDenied, Ends: now + 300, Least: 6}, &over: {Phase: PhaseDenied, Ends: now + 300, Least: 6},
+			&ending: {Phase: PhaseDenied, Ends: now + 17, Least: 6, Reset: now + 17}}},
 		"a denial of less than is left": {reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 50}, after: map[*State]State{
 			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 7}}},
 		"a denial of no need": {noNeed: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 50}, after: map[*State]State{

@@ -312,9 +312,6 @@ func (r *Relay) rejection(t *lease.Terms, now lease.Millis, w lease.Want) lease.
 	if t.Window > 0 { // not beyond the end of the window
 		g.AskAfter = min(g.AskAfter, g.RetryAfter)
 	}
-	if flip := r.Holder.Reset - now; flip > 0 {
-		g.AskAfter = min(g.AskAfter, flip)
-	}
 	return g
 }
 
