@@ -4,11 +4,11 @@
 // prints, for each figure that the project has to reach, what was measured.
 //
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
-//	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
+//	go run ./test/load region          the region: its rate limit service beside others
 //	go run ./test/load shed            a shed rule beside what Envoy itself has against overload
 //	go run ./test/load release         images, programs and the filter of a release: bytes, start, memory
 //	go run ./test/load region -quick   each in a minute and a half, with fewer rounds
-//	go run ./test/load region -only slow,attack   the parts with these names
+//	go run ./test/load region -only slow   the parts with these names, with commas between
 //
 // It needs what `make setup` and `make build` leave (release: and `make release`), sends to the loopback
 // interface only, and exits 0 whether or not every target was reached, 1 if

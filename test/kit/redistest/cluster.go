@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -226,11 +227,23 @@ func (c *Cluster) ReplicasOf(master *Server) (replicas []*Server) {
 	return nil
 }
 
-// Calls is how often all nodes that answer were called for a command.
-func (c *Cluster) Calls(name string) (sum int64) {
+// Calls is how often all nodes that answer were called for these commands.
+func (c *Cluster) Calls(names ...string) (sum int64) {
 	c.t.Helper()
 	for _, n := range c.running() {
-		sum += n.CommandStats()[name].Calls
+		stats := n.CommandStats()
+		for _, name := range names {
+			sum += stats[name].Calls
+		}
+	}
+	return sum
+}
+
+// CPU is the processor time that all nodes have used.
+func (c *Cluster) CPU() (sum time.Duration) {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		sum += n.CPU()
 	}
 	return sum
 }

@@ -53,7 +53,7 @@ type ways struct {
 
 // measure measures every service under every load, at a rate or, at 0, as fast as they answer.
 func (b *bench) measure(rate float64) *ways {
-	w, redis := &ways{services: b.start()}, b.redis.meter()
+	w, redis := &ways{services: b.start()}, b.redisMeter()
 	for i, l := range b.loads() {
 		list := w.all()
 		if i > 0 { // the empty handler does not look at the load

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package region measures the region's rate limit service beside envoyproxy/ratelimit, and its Redis scripts, on one
-// Redis Cluster of three masters. It needs what `make setup` and `make build` leave; the others it builds itself.
+// Package region measures the region's rate limit service beside envoyproxy/ratelimit, on one Redis Cluster of
+// three masters. It needs what `make setup` and `make build` leave; the others it builds itself.
 //
 // What the table calls theirs is envoyproxy/ratelimit with or without its local
 // cache of denials, whichever did better (without it where Redis is compared, since
@@ -15,6 +15,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -22,11 +23,10 @@ import (
 type bench struct {
 	plan
 	*rig.Rig
-	redis *cluster
+	redis *redistest.Cluster
 }
 
-// plan is how long each part of the benchmark runs. In the parts that compare
-// services, each service and load has its turn, and that a few times, so that
+// plan is how long each part of the benchmark runs. Each service and load has its turn, and that a few times, so that
 // whatever else the machine does falls on all of them alike.
 type plan struct {
 	keys uint32 // of the uniform load
@@ -38,14 +38,6 @@ type plan struct {
 	// while a service waits for its turn, and what is unspent then goes back: lease
 	// is settle where they matter, and how long to rest afterwards.
 	settle, lease time.Duration
-
-	acquireTurns int
-	acquire      time.Duration // of each way of acquiring, in one of those
-
-	flood time.Duration // of one key, of each kind
-
-	stored     int           // keys whose bytes are counted
-	storedTime time.Duration // but no more than are stored in this time, of each algorithm
 }
 
 var (
@@ -53,17 +45,11 @@ var (
 		keys:  10_000,
 		turns: 2, rounds: 3, round: 1500 * time.Millisecond,
 		settle: 700 * time.Millisecond, lease: 11 * time.Second,
-		acquireTurns: 5, acquire: time.Second,
-		flood:  5 * time.Second,
-		stored: 100_000, storedTime: 5 * time.Minute,
 	}
 	quickPlan = plan{
 		keys:  10_000,
 		turns: 1, rounds: 1, round: 500 * time.Millisecond,
 		settle: 300 * time.Millisecond, lease: 2 * time.Second,
-		acquireTurns: 2, acquire: 300 * time.Millisecond,
-		flood:  2 * time.Second,
-		stored: 10_000, storedTime: 3 * time.Second,
 	}
 )
 
@@ -79,10 +65,14 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 		if opts.Quick {
 			b.plan = quickPlan
 		}
-		b.redis = startCluster(r)
-		return []rig.Part{
-			{Name: "closed", Run: b.closedLoop}, {Name: "slow", Run: b.fixedRate}, {Name: "acquires", Run: b.acquires},
-			{Name: "attack", Run: b.attacks}, {Name: "memory", Run: b.memory},
-		}
+		b.redis = redistest.StartCluster(r, 3, 0)
+		return []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "slow", Run: b.fixedRate}}
 	})
+}
+
+// redisMeter is the processor time of the nodes of Redis without what they use with nothing to do, which it measures.
+func (b *bench) redisMeter() rig.Meter {
+	before, begin := b.redis.CPU(), time.Now()
+	b.Wait(time.Second)
+	return rig.Meter{Used: b.redis.CPU, Idle: float64(b.redis.CPU()-before) / float64(time.Since(begin))}
 }

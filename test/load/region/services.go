@@ -27,9 +27,7 @@ descriptors:
 `
 
 const (
-	domain    = "bench"
-	hotLimit  = 1_000_000 // per minute
-	cacheSize = 16 << 20  // of envoyproxy/ratelimit's local cache, in bytes
+	cacheSize = 16 << 20 // of envoyproxy/ratelimit's local cache, in bytes
 
 	admitted = 200
 	rejected = 429
@@ -105,12 +103,12 @@ func (b *bench) start() *services {
 
 // mode is a service under a load. What is measured are the service (Parts[0]) and Redis (Parts[1]).
 func (b *bench) mode(s *service, l load, redis rig.Meter) *rig.Mode {
-	client, err := drive.DialRLS(s.addr, domain, l.name, l.keys(), conns)
+	client, err := drive.DialRLS(s.addr, "bench", l.name, l.keys(), conns)
 	b.Must(err)
 	b.Cleanup(client.Close)
 	return &rig.Mode{
 		Name: nameOf(s, l), Client: client, Status: l.want, Settle: b.settle,
-		Meters: []rig.Meter{rig.MeterOf(s.Process), redis}, Count: func() int64 { return b.redis.calls(s.calls...) },
+		Meters: []rig.Meter{rig.MeterOf(s.Process), redis}, Count: func() int64 { return b.redis.Calls(s.calls...) },
 	}
 }
 
