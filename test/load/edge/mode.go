@@ -22,7 +22,6 @@ const (
 // mode is one way of answering requests.
 type mode struct {
 	rig.Mode
-	target table.Target // of the CPU per request
 	// Of Weir only: where it runs, the rules that apply to every request, and its traffic over
 	// all rounds.
 	at      *place
@@ -30,8 +29,8 @@ type mode struct {
 	traffic traffic
 }
 
-// row is the mode's CPU per request, beside that of bare Envoy.
-func (m *mode) row(bare measure.Sample) table.Row {
+// row is the mode's CPU per request, beside that of another one.
+func (m *mode) row(peer measure.Sample) table.Row {
 	note := m.Note()
 	switch {
 	case m.at == nil || note == "":
@@ -40,7 +39,7 @@ func (m *mode) row(bare measure.Sample) table.Row {
 	default:
 		note += fmt.Sprintf(", waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wants/m.traffic.decisions)
 	}
-	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: bare, Target: m.target, Note: note}
+	return table.Row{Name: m.Name, Unit: "µs/req", Value: m.CPU, Peer: peer, Note: note}
 }
 
 type modes struct {

@@ -17,13 +17,7 @@ import (
 func (b *bench) closedLoop() (sections []table.Section) {
 	w := b.measure(0)
 	for _, l := range b.loads() {
-		service := table.Target{Kind: table.Times, Bound: 0.5}
-		// Their cache keeps all denials of a window from Redis, and is off unless asked for.
-		redis := table.Target{Kind: table.Times, Bound: 0.05, BaseName: "theirs without cache", Base: w.of(w.theirs, l).Parts[1]}
-		if l.name == "uniform" {
-			redis.Bound = 0.5
-		}
-		sections = append(sections, table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %s", conns, l.title), Rows: w.costs(l, service, redis)})
+		sections = append(sections, table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %s", conns, l.title), Rows: w.costs(l)})
 	}
 	return sections
 }
@@ -37,9 +31,9 @@ func (b *bench) fixedRate() (sections []table.Section) {
 	p99 := func(m *rig.Mode) measure.Sample { return m.P99 }
 	for _, l := range b.loads() {
 		s := table.Section{Title: fmt.Sprintf("%d requests per second, %s", slowRate, l.title)}
-		s.Rows = append(w.costs(l, table.Target{}, table.Target{}),
-			w.rows(l, figure{"CPU beyond the empty handler", "µs/decision", beyond, table.Target{Kind: table.Times, Bound: 0.5}}, w.others()...)...)
-		s.Rows = append(s.Rows, w.rows(l, figure{"p99", "µs", p99, table.Target{Kind: table.Times, Bound: 1}}, w.all()...)...)
+		s.Rows = append(w.costs(l),
+			w.rows(l, figure{"CPU beyond the empty handler", "µs/decision", beyond, false}, w.others()...)...)
+		s.Rows = append(s.Rows, w.rows(l, figure{"p99", "µs", p99, false}, w.all()...)...)
 		sections = append(sections, s)
 	}
 	return sections
@@ -88,22 +82,19 @@ func (w *ways) of(s *service, l load) *rig.Mode {
 type figure struct {
 	what, unit string
 	of         func(*rig.Mode) measure.Sample
-	target     table.Target // of Weir
+	ofRedis    bool // their cache is off then, as by default
 }
 
 // rows is a row for each of these services under l that is measured: a figure, beside
 // that of the better one of the others.
 func (w *ways) rows(l load, f figure, services ...*service) (rows []table.Row) {
 	best := f.of(w.of(w.theirs, l))
-	if cached := f.of(w.of(w.cached, l)); cached.Median() < best.Median() {
+	if cached := f.of(w.of(w.cached, l)); !f.ofRedis && cached.Median() < best.Median() {
 		best = cached
 	}
 	for _, s := range services {
 		if m := w.of(s, l); m != nil {
 			rows = append(rows, table.Row{Name: m.Name + ": " + f.what, Unit: f.unit, Value: f.of(m), Peer: best, Note: m.Note()})
-			if s == w.weir {
-				rows[len(rows)-1].Target = f.target
-			}
 		}
 	}
 	return rows
@@ -111,14 +102,14 @@ func (w *ways) rows(l load, f figure, services ...*service) (rows []table.Row) {
 
 // costs is what a decision cost the services, and how often they called Redis and what
 // that cost it.
-func (w *ways) costs(l load, service, redis table.Target) []table.Row {
+func (w *ways) costs(l load) []table.Row {
 	part := func(i int) func(*rig.Mode) measure.Sample {
 		return func(m *rig.Mode) measure.Sample { return m.Parts[i] }
 	}
 	calls := func(m *rig.Mode) measure.Sample { return m.Counted }
-	return slices.Concat(w.rows(l, figure{"CPU of the service", "µs/decision", part(0), service}, w.all()...),
-		w.rows(l, figure{"CPU of Redis", "µs/decision", part(1), redis}, w.others()...),
-		w.rows(l, figure{"calls of Redis", "calls/decision", calls, table.Target{}}, w.others()...))
+	return slices.Concat(w.rows(l, figure{"CPU of the service", "µs/decision", part(0), false}, w.all()...),
+		w.rows(l, figure{"CPU of Redis", "µs/decision", part(1), true}, w.others()...),
+		w.rows(l, figure{"calls of Redis", "calls/decision", calls, true}, w.others()...))
 }
 
 // minus is the difference of two samples of the same length by rank: the smallest

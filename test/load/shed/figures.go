@@ -102,25 +102,24 @@ type row struct {
 	name, unit string
 	of         func(figures) float64
 	least      bool // less is better
-	target     table.Target
 }
 
 func share(c class) func(figures) float64 { return func(f figures) float64 { return f.served[c] } }
 
 func rows(s *scenario) []row {
 	all := []row{
-		{"critical served", "%", share(critical), false, table.Target{Kind: table.AtLeast, Bound: 99.9}},
-		{"normal served", "%", share(normal), false, table.Target{}},
-		{"low served", "%", share(low), false, table.Target{}},
-		{"bulk served", "%", share(bulk), false, table.Target{}},
-		{"goodput ÷ what could be done", "%", func(f figures) float64 { return f.goodput }, false, table.Target{Kind: table.AtLeast, Bound: 95}},
-		{"p50 of what was served", "ms", func(f figures) float64 { return f.p50 }, true, table.Target{}},
-		{"p99 of what was served", "ms", func(f figures) float64 { return f.p99 }, true, table.Target{}},
-		{"nothing rejected after", "s", func(f figures) float64 { return f.calm }, true, table.Target{Kind: table.AtMost, Bound: 10}},
-		{"driver late, p99", "ms", func(f figures) float64 { return f.late }, true, table.Target{}},
+		{"critical served", "%", share(critical), false},
+		{"normal served", "%", share(normal), false},
+		{"low served", "%", share(low), false},
+		{"bulk served", "%", share(bulk), false},
+		{"goodput ÷ what could be done", "%", func(f figures) float64 { return f.goodput }, false},
+		{"p50 of what was served", "ms", func(f figures) float64 { return f.p50 }, true},
+		{"p99 of what was served", "ms", func(f figures) float64 { return f.p99 }, true},
+		{"nothing rejected after", "s", func(f figures) float64 { return f.calm }, true},
+		{"driver late, p99", "ms", func(f figures) float64 { return f.late }, true},
 	}
 	if s.settled > 0 {
-		all = append(all, row{"σ of the rejected share", "", func(f figures) float64 { return f.sigma }, true, table.Target{Kind: table.AtMost, Bound: 0.05}})
+		all = append(all, row{"σ of the rejected share", "", func(f figures) float64 { return f.sigma }, true})
 	}
 	return all
 }
@@ -140,7 +139,7 @@ func section(s *scenario, by map[string]figures) table.Section {
 			others = append(others, fmt.Sprintf("%s %.4g", name, r.of(by[name])))
 		}
 		sec.Rows = append(sec.Rows, table.Row{Name: r.name, Unit: r.unit, Value: measure.Sample{r.of(by[weir])},
-			Peer: measure.Sample{peer}, Target: r.target, Note: strings.Join(others, ", ")})
+			Peer: measure.Sample{peer}, Note: strings.Join(others, ", ")})
 	}
 	return sec
 }
