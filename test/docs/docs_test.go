@@ -109,7 +109,7 @@ const tutorial = "docs/tutorial.md"
 // ran are documents whose commands a test runs, with that test.
 var ran = map[string]string{
 	frontPage: "TestTutorial of test/e2e", tutorial: "TestTutorial of test/e2e", slotsPage: "TestProtocolPages", protocolPage: "TestProtocolPages", "docs/access-log.md": "TestAccessLogPage of test/e2e",
-	"docs/replay.md": "TestReplayDocument of cmd/weir", "docs/bootstrap.md": "TestFilesInConsul of internal/bootstrap",
+	"docs/replay.md": "TestReplayDocument of cmd/weir", "docs/bootstrap.md": "TestGossipKeyIsReplaced of internal/bootstrap",
 	"docs/home-region.md": "TestCompose of test/compose",
 }
 
