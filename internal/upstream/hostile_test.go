@@ -16,7 +16,7 @@ import (
 
 // A caller that has gone keeps no other one from permission.
 func TestCallerThatHasGone(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(10 * time.Second)
 		w.link(false)
@@ -41,25 +41,6 @@ func TestCallerThatHasGone(t *testing.T) {
 	})
 }
 
-// A replica that alone is cut off, and gets one request a second, goes on by the share of its region.
-func TestOneReplicaIsCutOff(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
-		p := w.policy("r", perMinute(400))
-		time.Sleep(10 * time.Second)
-		w.replicas[0].link(false)
-		admitted := 0
-		for range 300 {
-			if w.replicas[0].acquire(need(p, 1))[0].Granted > 0 {
-				admitted++
-			}
-			time.Sleep(time.Second)
-		}
-		if admitted < 200 {
-			t.Errorf("%d of 300 requests in 5 minutes are admitted, with a share of 100 a minute", admitted)
-		}
-	})
-}
-
 // slow is an aggregator that takes 100 ms.
 type slow struct{ *region }
 
@@ -77,9 +58,9 @@ func (s slow) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 
 // A caller that gives its calls 20 ms to be decided does not put the reserve of a region in use that is well connected.
 func TestImpatientCaller(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
-		store := upstream.New(upstream.Config{Aggregator: slow{w.region}, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), RuleUnknown: func(string) bool { return false }})
+		store := upstream.New(upstream.Config{Aggregator: slow{w}, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), RuleUnknown: func(string) bool { return false }})
 		for range 100 {
 			for range 3 { // all others are decided
 				go store.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("x"), Want: lease.Want{Want: 1}}}, make([]lease.Grant, 1))
@@ -110,8 +91,8 @@ func (h *hurried) Acquire(ctx context.Context, asks []engine.Ask, grants []lease
 
 // Of the time of a caller a fifth is kept for the reserve, and 50 ms at most.
 func TestTimeIsLeftForTheReserve(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		h := &hurried{region: w.region}
+	inWorld(t, func(w *region) {
+		h := &hurried{region: w}
 		store := upstream.New(upstream.Config{Aggregator: h, Own: w.store, Raw: w.store, Keeper: w.keeper, Metrics: telemetry.NewRegistry(""), RuleUnknown: func(string) bool { return false }})
 		for of, want := range map[time.Duration]time.Duration{20: 16, 100: 80, 1000: 950} {
 			ctx, cancel := context.WithTimeout(context.Background(), of*time.Millisecond)
@@ -132,7 +113,7 @@ func TestFlappingLinkLeavesNoCounters(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = own.Run(ctx) }()
-		r := newRegion(t, eu, global, own, &cell{Cell: memory.New(memory.Config{}).NewCell()}, 0)
+		r := newRegion(t, global, own)
 		time.Sleep(10 * time.Second)
 		p := r.policy("day", limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000_000, Period: limit.Day})
 		for range 60 {

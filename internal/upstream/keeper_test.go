@@ -26,7 +26,7 @@ func (r *region) read() (s struct {
 // The reserve is renounced while calls are answered, until three seconds after the aggregator's time, and no longer. What
 // a region states is stored.
 func TestRenounces(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		for range 40 {
 			time.Sleep(100 * time.Millisecond)
 			if ahead := w.read().Until - clock(); ahead < reserve.Ahead-limit.Second || ahead > reserve.Ahead {
@@ -54,35 +54,6 @@ func TestRenounces(t *testing.T) {
 	})
 }
 
-// A store that lost the record, or a part of what it had, gets it back from a replica that remembers it.
-func TestStoreThatIsBehind(t *testing.T) {
-	for name, lost := range map[string]func(*cell){
-		"everything": func(c *cell) { c.set(nil) },
-		"a second": func(c *cell) {
-			c.mu.Lock()
-			before := c.values[len(c.values)-5]
-			c.mu.Unlock()
-			c.set(before)
-		},
-	} {
-		inWorld(t, 2, func(w *world) {
-			p := w.policy("r", perMinute(400))
-			for _, r := range w.replicas {
-				r.link(false)
-			}
-			time.Sleep(70 * time.Second)
-			w.spends(p, 100, name)
-			was := w.read()
-			lost(w.cell)
-			time.Sleep(time.Second)
-			if now := w.read(); now.ID != was.ID || now.Until != was.Until || now.Touched < was.Touched || now.Share != was.Share {
-				t.Errorf("%s: %+v, before it was lost %+v", name, now, was)
-			}
-			w.replicas[1].spends(p, 0, name+": more, when it was lost")
-		})
-	}
-}
-
 // A record that is none is replaced, and the log says so.
 func TestBadRecords(t *testing.T) {
 	for name, c := range map[string]struct{ text, log string }{
@@ -93,7 +64,7 @@ func TestBadRecords(t *testing.T) {
 		"renounced for a year": {`{"Region":"eu","ID":5,"Until":978307200000000}`, "no aggregator on this store has told that"},
 		"no ID":                {`{"Region":"eu","ID":0,"Until":7}`, "must be random"},
 	} {
-		inWorld(t, 1, func(w *world) {
+		inWorld(t, func(w *region) {
 			w.cell.set([]byte(c.text))
 			time.Sleep(5 * time.Second)
 			if now := w.read(); now.ID == 5 || now.Until < clock() || now.Until > clock()+reserve.Unknown || now.Share.Part != shares[eu] {
@@ -135,7 +106,7 @@ rules:
 
 // A record that cannot be read is stated as it was stored last, and nothing is renounced.
 func TestNothingIsRenouncedUnread(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		w.cell.fail(true)
 		before, _ := w.keeper.Statement()
 		time.Sleep(4 * time.Second)

@@ -13,7 +13,7 @@ import (
 // of each window that begins later. The window that runs when it is back is its own until it ends, beside what
 // the aggregator grants.
 func TestCutOff(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(10 * time.Second)
 		w.spends(p, 400, "while connected")
@@ -44,7 +44,7 @@ func TestCutOff(t *testing.T) {
 // While wants are not decided in time nobody renounces, though calls are answered; but a single late answer changes
 // nothing but that want.
 func TestUndecided(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(9 * time.Second)
 		w.late = true
@@ -67,7 +67,7 @@ func TestUndecided(t *testing.T) {
 
 // A client is never told to come back at the end of a long window because nobody decided.
 func TestRetryAfter(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
 		w.link(false)
 		g := w.acquire(need(p, 1))[0]
@@ -87,7 +87,7 @@ func TestRetryAfter(t *testing.T) {
 
 // A token bucket is used at the share of its rate, up to the share of its burst, from the moment of the cut on.
 func TestBucket(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", limit.Spec{Count: 40, Period: limit.Second, Burst: 400})
 		w.link(false)
 		w.spend(p)
@@ -121,7 +121,7 @@ func (alternating) Around(at limit.Micros) *[6]limit.Micros {
 // share of the rate by that window's length.
 func TestCalendar(t *testing.T) {
 	for _, count := range []int64{400, 80} {
-		inWorld(t, 1, func(w *world) {
+		inWorld(t, func(w *region) {
 			p := w.policy("r", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Day, Calendar: &limit.Calendar{Zone: "UTC", Windows: alternating{}}})
 			time.Sleep(5 * time.Second) // a window of 70 s has begun
 			w.link(false)
@@ -146,7 +146,7 @@ func TestLooksBack(t *testing.T) {
 		"sliding_log":    {Algorithm: limit.SlidingLog, Count: 400, Period: limit.Minute},
 		"first_request":  {Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 400, Period: limit.Minute},
 	} {
-		inWorld(t, 1, func(w *world) {
+		inWorld(t, func(w *region) {
 			p := w.policy("r", s)
 			time.Sleep(5 * time.Second)
 			w.link(false)
@@ -164,7 +164,7 @@ func TestReturns(t *testing.T) {
 		"window": perMinute(400), "sliding window": {Algorithm: limit.SlidingWindow, Count: 400, Period: limit.Minute},
 		"log": {Algorithm: limit.SlidingLog, Count: 400, Period: limit.Minute},
 	} {
-		inWorld(t, 1, func(w *world) {
+		inWorld(t, func(w *region) {
 			p := w.policy("r", s)
 			back := func(g lease.Grant) {
 				w.acquire(engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: g.Granted, Lease: g.Lease}})
@@ -195,7 +195,7 @@ func TestReturns(t *testing.T) {
 			}
 		})
 	}
-	inWorld(t, 1, func(w *world) { // the leases of a bucket have no period
+	inWorld(t, func(w *region) { // the leases of a bucket have no period
 		p := w.policy("r", limit.Spec{Count: 40, Period: limit.Second, Burst: 400})
 		w.link(false)
 		w.spend(p)
@@ -212,7 +212,7 @@ func TestReturns(t *testing.T) {
 
 // Of a request with several limits nothing is charged if one of them denies it.
 func TestGroups(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		wide, small, slow := w.policy("wide", perMinute(400)), w.policy("small", perMinute(8)), w.policy("slow", limit.Spec{Count: 80, Period: limit.Minute})
 		all := func(p ...*engine.Policy) (admitted bool) {
 			var asks []engine.Ask
@@ -252,7 +252,7 @@ func TestGroups(t *testing.T) {
 
 // A rule that the aggregator lacks goes on by trickle alone, and the region renounces as ever.
 func TestAggregatorLacksARule(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p, other := w.policy("new", perMinute(400)), w.policy("other", perMinute(400))
 		w.unknownRule = "new"
 		time.Sleep(10 * time.Second)
@@ -268,7 +268,7 @@ func TestAggregatorLacksARule(t *testing.T) {
 // Without a record that can be read nothing is taken from the reserve, and on_failure decides: by this replica's part of
 // the region's share.
 func TestRecordAway(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		w.cell.fail(true)
 		w.link(false)
@@ -294,7 +294,7 @@ func TestRecordAway(t *testing.T) {
 // not one for which there is permission. What the region admits at its share of the rate is charged in the window that it
 // has renounced, or not at all: in another one it may use its reserve.
 func TestClocksOfStoreAndRecord(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		w.link(false)
 		time.Sleep(70 * time.Second)
@@ -302,7 +302,7 @@ func TestClocksOfStoreAndRecord(t *testing.T) {
 		w.ahead = 5 * limit.Minute
 		w.spends(p, 0, "by a clock that is ahead")
 	})
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		time.Sleep(15 * time.Second)
 		w.link(false)
@@ -315,7 +315,7 @@ func TestClocksOfStoreAndRecord(t *testing.T) {
 
 // A flood on one key asks the region's store ten times a second.
 func TestFlood(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
 		w.link(false)
 		w.acquire(need(p, 1))

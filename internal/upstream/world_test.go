@@ -80,7 +80,6 @@ func (g *aggregator) acquire(a *engine.Ask) lease.Grant {
 // region is a replica of a region, in memory.
 type region struct {
 	t      *testing.T
-	name   string
 	global *aggregator
 	cell   *cell
 	keeper *upstream.Keeper
@@ -114,12 +113,11 @@ func (c counting) Acquire(ctx context.Context, asks []engine.Ask, grants []lease
 	c.Store.Acquire(ctx, asks, grants)
 }
 
-// cell is a cell that fails, or loses what it has.
+// cell is a cell that fails, or has something else.
 type cell struct {
 	engine.Cell
 	mu     sync.Mutex
 	failed bool
-	values [][]byte // all that it had
 }
 
 func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros, error) {
@@ -128,11 +126,7 @@ func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros
 	if c.failed {
 		return nil, 0, context.DeadlineExceeded
 	}
-	found, now, err := c.Cell.Swap(ctx, old, next)
-	if err == nil && next != nil && bytes.Equal(found, old) {
-		c.values = append(c.values, bytes.Clone(next))
-	}
-	return found, now, err
+	return c.Cell.Swap(ctx, old, next)
 }
 
 func (c *cell) fail(yes bool) {
@@ -186,36 +180,23 @@ func (r *region) Fall(a *engine.Ask, holders int) engine.Judgment {
 
 func (r *region) Refund(*engine.Ask, *engine.Judgment) {}
 
-// world is a region and its aggregator, at the begin of a minute.
-type world struct {
-	*region
-	replicas []*region
-}
-
-// inWorld runs a test in a bubble, with so many replicas of the region, which have all called the aggregator.
-func inWorld(t *testing.T, replicas int, test func(*world)) {
+// inWorld runs a test in a bubble, at the begin of a minute, on a region that has called its aggregator.
+func inWorld(t *testing.T, test func(*region)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		global := &aggregator{granted: map[string]int64{}, debts: map[string]int64{}}
-		w := &world{region: &region{t: t, global: global}}
-		own := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return clock() + w.ahead }})
-		c := memory.New(memory.Config{}).NewCell()
-		for range replicas {
-			w.replicas = append(w.replicas, newRegion(t, eu, global, own, &cell{Cell: c}, 0))
-		}
-		if replicas > 0 {
-			w.region = w.replicas[0]
-		}
+		var r *region
+		own := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return clock() + r.ahead }})
+		r = newRegion(t, &aggregator{granted: map[string]int64{}, debts: map[string]int64{}}, own)
 		time.Sleep(50 * time.Second)
-		test(w)
+		test(r)
 	})
 }
 
-// newRegion starts a replica. It ends with the test.
-func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store, c *cell, id uint64) *region {
-	r := &region{t: t, name: name, global: global, cell: c}
+// newRegion starts the region eu. It ends with the test.
+func newRegion(t *testing.T, global *aggregator, own *memory.Store) *region {
+	r := &region{t: t, global: global, cell: &cell{Cell: memory.New(memory.Config{}).NewCell()}}
 	r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: c, Region: name, ID: id, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Cell: r.cell, Region: eu, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Windows: func() []reserve.Window {
 			return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
 		},
@@ -242,7 +223,7 @@ func (r *region) beat(ctx context.Context) {
 		sent := time.Now()
 		time.Sleep(50 * time.Millisecond)
 		if ok && !r.isCut() {
-			p, err := r.global.call(r.name, s)
+			p, err := r.global.call(eu, s)
 			time.Sleep(50 * time.Millisecond)
 			if err != nil {
 				r.keeper.Rejected(s.ID, err.Error())
