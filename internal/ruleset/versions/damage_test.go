@@ -108,32 +108,6 @@ func TestRevisionGrows(t *testing.T) {
 	inForce(t, s, ahead.Revision, document(3))
 }
 
-// A manifest from the future, and a program that claims to have such rules, are followed by a version of now.
-func TestFromTheFuture(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	s := open(t, c.Addr)
-	const largest = 1<<53 - 1
-	for what, repair := range map[string]func() (Version, error){
-		"apply":    func() (Version, error) { return s.Apply(within(t), parsed(t, document(9)), by("repair")) },
-		"rollback": func() (Version, error) { return s.Rollback(within(t), 0, by("repair")) },
-		"on": func() (Version, error) {
-			return s.Apply(within(t), parsed(t, document(9)), Change{Who: "ann", Why: "repair", On: largest})
-		},
-	} {
-		want := apply(t, s, document(9), by("begin"))
-		forged := want
-		forged.Revision = largest
-		s.byHand(t, s.manifestKey(), string(forged.Encode()))
-		s.byHand(t, s.versionKey(forged.Revision), string(forged.Encode()))
-		follower(t, c, "false", largest)
-		v := fatal.Get(repair())(t)
-		if inForce(t, s, v.Revision, document(9)); v.Revision <= want.Revision || Ahead(v.Revision, time.Now()) {
-			t.Errorf("%s: revision %d after %d and one from the future", what, v.Revision, want.Revision)
-		}
-	}
-}
-
 // cutter is a way to an agent that ends at one of the calls of a writer: as if the writer,
 // or the connection, had died just before or just after the agent did what it was asked for.
 type cutter struct {

@@ -46,6 +46,9 @@ func TestNewerThanWhatProgramsHave(t *testing.T) {
 	if err != nil || len(behind) != 2 || behind[0].ID != "forged" || behind[1].ID != "two" || behind[1].Revision != 7 {
 		t.Errorf("not in force in %+v, %v; want forged, and two with revision 7", behind, err)
 	}
+	if next := apply(t, s, document(2), by("go on")); next.Revision > uint64(time.Now().Add(mostAhead).UnixMicro()) {
+		t.Errorf("revision %d goes on from a forged one", next.Revision)
+	}
 	follower(t, c, "two", v.Revision)
 	follower(t, c, "forged", v.Revision)
 	if behind, err := s.InForce(within(t), v); err != nil || len(behind) != 0 {
