@@ -1,9 +1,7 @@
 package envoyrls
 
 import (
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -18,40 +16,6 @@ func perDay(n uint32, d *ratelimitpb.RateLimitDescriptor) *ratelimitpb.RateLimit
 // exactly and leased are how a server may be run.
 func exactly(c *Config) { c.Consistency = lease.Exact.String() }
 func leased(c *Config)  { c.Consistency = lease.Leased.String() }
-
-// Whatever limits requests bring, in whatever order, each is judged by its own, and what is on
-// lease is not lost to a limit that hands out less.
-func TestAnyLimitsJudgeOneCount(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
-		for _, mode := range []func(*Config){leased, exactly} {
-			random := rand.New(rand.NewPCG(seed, 2))
-			pause := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}[seed%2]
-			cached(t, func(t *testing.T, b *bench) {
-				for used, step := uint32(0), 0; step < 100; step++ {
-					time.Sleep(time.Duration(random.ExpFloat64() * float64(pause)))
-					cost := uint32(random.IntN(5)) // 0 is a check
-					count, d := uint32(100), costing(uint64(cost), of("hundred", "a"))
-					if random.IntN(2) == 0 {
-						count = []uint32{1, 2, 10, 30, 60, 100, 130, 1000}[random.IntN(8)]
-						perDay(count, d)
-					}
-					want := "OVER: OVER 0"
-					if used+max(cost, 1) <= count {
-						used += cost
-						want = "OK: OK " + strconvU(count-used)
-					}
-					if got := inShort(b.ask(request(d))); got != want {
-						t.Fatalf("seed %d, step %d, limit %d, cost %d: %s, want %s", seed, step, count, cost, got, want)
-					}
-				}
-			}, mode)
-		}
-	}
-}
 
 // A counter that a request names several times is charged all of it or nothing, and each descriptor
 // gets the answer that it would get after those before it, by its own limit; through a lease cache as
