@@ -125,24 +125,6 @@ func TestUnknownVariable(t *testing.T) {
 	start(t).waitFor("did you mean WEIR_MAX_KEYS?")
 }
 
-// A region answers as Envoy asks, with its lease cache or without, and ends at a signal.
-func TestServes(t *testing.T) {
-	t.Parallel()
-	for _, cache := range []string{"--lease-cache=off", "--lease-cache=on"} {
-		p := start(t, cache, "--log-format", "text")
-		for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/v1/rules": "limit: 10/300d", "/metrics": "weir_rules_config_ok 1"} {
-			if code, body := p.Probe(path); code != 200 || !strings.Contains(body, want) {
-				t.Errorf("%s: %d %s", path, code, body)
-			}
-		}
-		if r, err := p.acquire(http2Client(), 'a', 1, 1); err != nil || r.Grants[0].Granted != 1 || r.Grants[0].Remaining != 9 {
-			t.Errorf("proto over HTTP/2: %+v, %v", r, err)
-		}
-		p.Stop()
-		p.waitFor("msg=ended")
-	}
-}
-
 // Without an aggregator a region is well, unless rules need one.
 func TestAggregatorAway(t *testing.T) {
 	t.Parallel()

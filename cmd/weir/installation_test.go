@@ -41,20 +41,16 @@ func TestToken(t *testing.T) {
 	if err := w.Load(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if c, ok := l.Token(token); !ok || c.Name != "ann@example.com" || c.Role != access.Operator || c.Prefix != "team-" || c.Until.Year() != 2100 {
-		t.Errorf("%+v, %v, of\n%s", c, ok, out)
-	}
-}
-
-// For programs the token and its item have fields.
-func TestTokenJSON(t *testing.T) {
-	var made struct {
+	var made struct { // for programs
 		Token string
 		Item  tokenItem
 	}
-	out := inHome(t, t.TempDir(), 0, "admin", "token", "ann", "--role", "viewer", "--until", "2100-01-31T00:00", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Token == "" || made.Item.Name != "ann" || made.Item.Role != "viewer" || made.Item.Until.Year() != 2100 || len(made.Item.SHA256) != 64 {
-		t.Errorf("%v, %+v of %s", err, made, out)
+	text := inHome(t, t.TempDir(), 0, "admin", "token", "ann", "--role", "viewer", "--until", "2100-01-31T00:00", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Token == "" || made.Item.Name != "ann" || made.Item.Role != "viewer" || made.Item.Until.Year() != 2100 || len(made.Item.SHA256) != 64 {
+		t.Errorf("%v, %+v of %s", err, made, text)
+	}
+	if c, ok := l.Token(token); !ok || c.Name != "ann@example.com" || c.Role != access.Operator || c.Prefix != "team-" || c.Until.Year() != 2100 {
+		t.Errorf("%+v, %v, of\n%s", c, ok, out)
 	}
 }
 
