@@ -3,8 +3,6 @@ package aggregator_test
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/aggregator"
@@ -12,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // want asks for one key as a region.
@@ -21,24 +19,6 @@ func (s *shared) want(region, key string, w lease.Want) lease.Grant {
 	grants := make([]lease.Grant, 1)
 	s.store.Acquire(context.Background(), asks, grants)
 	return grants[0]
-}
-
-// hasMetric demands lines of the metrics, and returns all.
-func (s *shared) hasMetric(lines ...string) string {
-	s.t.Helper()
-	text := scrape(s.metrics)
-	for _, line := range lines {
-		if !strings.Contains(text, line+"\n") {
-			s.t.Errorf("%s is missing", line)
-		}
-	}
-	return text
-}
-
-func scrape(r *telemetry.Registry) string {
-	w := httptest.NewRecorder()
-	r.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	return w.Body.String()
 }
 
 // all is a want for everything.
@@ -68,7 +48,7 @@ func TestDebtsTakeThePartOfARegion(t *testing.T) {
 			if got := s.want("us", "k", all).Granted; got < least || got > 100-c.owed {
 				t.Errorf("sharing %v, regions %v: another region has %d of 100, want %d at least", sharing, c.regions, got, least)
 			}
-			s.hasMetric(fmt.Sprint(`weir_region_units_rejected_total{kind="overdrawn",region="liar"} `, float64(50*limit.MaxCount-c.owed)))
+			measure.Has(t, s.metrics.Handler(), fmt.Sprint(`weir_region_units_rejected_total{kind="overdrawn",region="liar"} `, float64(50*limit.MaxCount-c.owed)))
 		}
 	}
 }
@@ -86,7 +66,7 @@ func TestRegionCannotGiveBackWhatOthersHave(t *testing.T) {
 	if got > 100 || got < 90 {
 		t.Errorf("%d of 100 were granted to the other region", got)
 	}
-	s.hasMetric(`weir_region_units_rejected_total{kind="returned",region="liar"} 2990`, `weir_region_units_returned_total{region="liar"} 10`)
+	measure.Has(t, s.metrics.Handler(), `weir_region_units_rejected_total{kind="returned",region="liar"} 2990`, `weir_region_units_returned_total{region="liar"} 10`)
 }
 
 // One region floods the table with keys, by requests, by debts, or by both. New keys of another region are
@@ -117,7 +97,7 @@ func TestOneRegionLeavesRoomForKeys(t *testing.T) {
 		if g := s.want("us", "known", all); g.Status != lease.Denied {
 			t.Errorf("%s: a spent key: %+v", name, g)
 		}
-		s.hasMetric(fmt.Sprintf(`weir_region_keys_rejected_total{region="liar"} %d`, rejected), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
+		measure.Has(t, s.metrics.Handler(), fmt.Sprintf(`weir_region_keys_rejected_total{region="liar"} %d`, rejected), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
 		s.now += 3 * limit.Hour
 		if g := s.want("liar", "later", all); g.Granted != 100 {
 			t.Errorf("%s: when its keys are over the region has no room: %+v", name, g)
@@ -151,16 +131,5 @@ func TestOneRegionLeavesMemory(t *testing.T) {
 		if i > 0 {
 			s.now += 3 * limit.Hour // the keys are over, and make room
 		}
-	}
-}
-
-// Where nothing may be owed, as with on_failure: deny, a debt makes no key.
-func TestNothingOwedMakesNoKey(t *testing.T) {
-	s := newShared(t, rule.SharingProportional, 1000)
-	for i := range 100 {
-		s.want("liar", fmt.Sprint(i), lease.Want{Unused: 10, Denied: 10})
-	}
-	if n := s.counters.Stats().Keys + s.store.Keys(); n != 0 {
-		t.Errorf("%d keys", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // from is a store as one region calls it.
@@ -123,10 +124,10 @@ func TestMetrics(t *testing.T) {
 	for i := range 100 {
 		s.ask(fmt.Sprint("liar-", i), "k", 1, 0)
 	}
-	text := s.hasMetric(
+	measure.Has(t, s.metrics.Handler(),
 		`weir_region_wants_total{region="eu"} 1`, `weir_region_units_granted_total{region="eu"} 30`, `weir_region_units_denied_total{region="eu"} 7`,
 		`weir_region_units_granted_total{region="us"} 70`, `weir_region_wants_total{region="others"} 38`)
-	if n := strings.Count(text, "weir_region_wants_total{"); n != reserve.MaxRegions+1 {
+	if n := strings.Count(measure.Page(s.metrics.Handler()), "weir_region_wants_total{"); n != reserve.MaxRegions+1 {
 		t.Errorf("%d regions", n)
 	}
 }

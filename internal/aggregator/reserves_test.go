@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 var minutely = limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}
@@ -31,7 +32,7 @@ func TestCutOff(t *testing.T) {
 		}
 		w.want("us", 75, "eu is cut off")
 		w.want("eu", 25, "it is cut off")
-		if text := scrape(w.metrics); len(w.log.With("region cut off")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 250`) {
+		if text := measure.Page(w.metrics.Handler()); len(w.log.With("region cut off")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 250`) {
 			t.Errorf("told: %q", w.log.With())
 		}
 		w.regions["eu"].cut = false
@@ -43,29 +44,13 @@ func TestCutOff(t *testing.T) {
 		}
 		w.pass(2 * limit.Minute)
 		w.want("us", 100, "long after")
-		if text := scrape(w.metrics); len(w.log.With("region connected")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 0`) {
+		if text := measure.Page(w.metrics.Handler()); len(w.log.With("region connected")) != 2 || !strings.Contains(text, `weir_region_withheld{region="eu"} 0`) {
 			t.Errorf("told: %q", w.log.With())
 		}
 		if r := w.regions["eu"].record; len(r.Used) != 0 {
 			t.Errorf("%+v", r)
 		}
 	}
-}
-
-// An aggregator that starts again, or another one that a region goes to, knows what was stated.
-func TestRestartOfAnAggregator(t *testing.T) {
-	w := newReserves(t, minutely, 2)
-	w.pass(90 * limit.Second)
-	w.start(0)
-	w.pass(limit.Second)
-	w.regions["us"].calls = 0
-	w.want("us", 100, "it started again")
-	w.regions["eu"].cut = true
-	w.pass(limit.Minute)
-	w.start(0)
-	w.want("us", 75, "it started again while eu is cut off")
-	w.regions["us"].calls = 1
-	w.want("us", 0, "it calls the other one")
 }
 
 // An aggregator whose table is lost decides nothing until it has heard all regions, or for a second.
@@ -139,12 +124,12 @@ func TestStoreAway(t *testing.T) {
 	w.pass(90 * limit.Second)
 	w.away = true
 	w.pass(2 * limit.Second)
-	if got := undecided(w.regions["us"].err); !strings.Contains(got, "store") || w.reason != got || !strings.Contains(scrape(w.metrics), "weir_aggregator_undecided 1") {
+	if got := undecided(w.regions["us"].err); !strings.Contains(got, "store") || w.reason != got || !strings.Contains(measure.Page(w.metrics.Handler()), "weir_aggregator_undecided 1") {
 		t.Errorf("%q, health: %q", got, w.reason)
 	}
 	w.away = false
 	w.pass(limit.Second)
-	if w.want("us", 100, "the store is back"); w.reason != "" || !strings.Contains(scrape(w.metrics), "weir_aggregator_undecided 0") {
+	if w.want("us", 100, "the store is back"); w.reason != "" || !strings.Contains(measure.Page(w.metrics.Handler()), "weir_aggregator_undecided 0") {
 		t.Errorf("health: %q", w.reason)
 	}
 }

@@ -95,22 +95,6 @@ func TestOtherRecord(t *testing.T) {
 	}
 }
 
-// A record that is older than what was stated renounces all that may have been, and keeps what it may have used.
-func TestOutdatedRecord(t *testing.T) {
-	r := Record{ID: 1, Until: now, Touched: now + limit.Second, Share: Share{No: 1, Part: 500}, Oldest: 1}
-	p := Reply{ID: 1, At: now + 20*limit.Second, Until: now + 21*limit.Second, Used: []Span{{now - 9, now - 8}}}
-	if !r.Outdated(p) {
-		t.Fatal("it is not noticed")
-	}
-	r = r.Replied(p)
-	if r.Until < p.Until || r.Touched != 0 || !reflect.DeepEqual(r.Used, []Span{{now - 9, now - 8}, {now, now + limit.Second}}) {
-		t.Errorf("%+v", r)
-	}
-	if _, ok := r.Permission().For(Window{Period: limit.Second}, now+21*limit.Second); ok {
-		t.Error("a window that was renounced is permitted")
-	}
-}
-
 // A record that was lost renounces for as long as anybody may have been told to, and may have used what is not known to be
 // renounced, of any share.
 func TestLostRecord(t *testing.T) {

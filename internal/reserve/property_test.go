@@ -2,7 +2,6 @@ package reserve
 
 import (
 	"flag"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -62,26 +61,23 @@ var scenarios = []scenario{
 	},
 }
 
-// No limit is passed, whatever goes wrong, and with nothing wrong all of it is used. Without -short there are many more plays,
-// of random seeds. -runs and -seed play a scenario (-run) again.
+// No limit is passed, whatever goes wrong, and with nothing wrong all of it is used. Without -short there are many more plays.
+// -runs and -seed play more of a scenario (-run), or one again.
 func TestScenarios(t *testing.T) {
-	first, plays := *seed, *runs
-	switch {
-	case plays > 0:
-	case testing.Short():
+	plays := *runs
+	if plays == 0 && testing.Short() {
 		plays = 3
-	default:
-		first, plays = rand.Uint64(), 40
-		t.Logf("seeds from %d", first)
+	} else if plays == 0 {
+		plays = 40
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			sum := 0.0
 			for i := range uint64(plays) {
-				broken, used := play(s, first+i)
+				broken, used := play(s, *seed+i)
 				if broken != "" {
-					t.Fatalf("seed %d: %s", first+i, broken)
+					t.Fatalf("seed %d: %s", *seed+i, broken)
 				}
 				sum += used
 			}
