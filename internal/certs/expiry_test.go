@@ -3,14 +3,13 @@ package certs
 import (
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
@@ -25,12 +24,7 @@ func TestExpiry(t *testing.T) {
 	s := fatal.Get(Load("callers", files, metrics, slog.New(slog.DiscardHandler)))(t)
 	wants := func(file string, end time.Time) {
 		t.Helper()
-		page := httptest.NewRecorder()
-		metrics.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
-		want := fmt.Sprintf("weir_certificate_expiry_seconds{file=%q,of=\"callers\"} %v\n", file, float64(end.Unix()))
-		if !strings.Contains(page.Body.String(), want) {
-			t.Errorf("no %s in\n%s", want, page.Body)
-		}
+		measure.Has(t, metrics.Handler(), fmt.Sprintf("weir_certificate_expiry_seconds{file=%q,of=\"callers\"} %v", file, float64(end.Unix())))
 	}
 	wants(files.Cert, parse(t, []byte(s.content[0])).NotAfter)
 	wants(files.CA, later.Certificate.NotAfter)

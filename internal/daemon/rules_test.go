@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -30,9 +30,7 @@ func tooLarge() string {
 
 // hasMetrics reports whether a tier has metrics of a region.
 func hasMetrics(t *Tier, region string) bool {
-	w := httptest.NewRecorder()
-	t.Metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	return strings.Contains(w.Body.String(), `{region="`+region+`"}`)
+	return strings.Contains(measure.Page(t.Metrics.Handler()), `{region="`+region+`"}`)
 }
 
 // A sliding log for which counters in memory have no room is rejected, at the start and later, and so is a key's own limit.

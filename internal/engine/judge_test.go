@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // gappy is a store of which the keys in away do not answer.
@@ -90,16 +89,6 @@ func (c *court) left(t testing.TB, p *engine.Policy, key string) int64 {
 	return grants[0].Remaining
 }
 
-// hasMetric demands a line of the metrics.
-func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if !strings.Contains(w.Body.String(), line+"\n") {
-		t.Errorf("metrics lack %s", line)
-	}
-}
-
 func units(p *engine.Policy, key string, group uint32, need int64) engine.Ask {
 	return engine.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: need, Waiting: need, Want: need}}
 }
@@ -162,9 +151,9 @@ func TestJudgeGivesBack(t *testing.T) {
 	if left, rest := c.left(t, a, "k"), c.left(t, b, "k"); left != 10 || rest != 10 || c.books.admitted != 0 || c.books.holders != 3 {
 		t.Errorf("%d and %d of 10 left, books %+v", left, rest, c.books)
 	}
-	hasMetric(t, c.metrics, `weir_decisions_total{rule="a",verdict="admitted"} 3`)
-	hasMetric(t, c.metrics, `weir_decisions_total{rule="b",verdict="denied"} 1`)
-	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
+	measure.Has(t, c.metrics.Handler(), `weir_decisions_total{rule="a",verdict="admitted"} 3`)
+	measure.Has(t, c.metrics.Handler(), `weir_decisions_total{rule="b",verdict="denied"} 1`)
+	measure.Has(t, c.metrics.Handler(), `weir_degraded_total{how="allow",rule="a"} 1`)
 }
 
 // The metrics of a rule go with it, and come back with it from zero.
@@ -175,14 +164,12 @@ func TestMetricsOfRemovedRules(t *testing.T) {
 	for _, p := range []*engine.Policy{stays, goes} {
 		c.judge(t, units(p, "k", 0, 1), units(p, "away", 0, 1))
 	}
-	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="goes"} 1`)
+	measure.Has(t, c.metrics.Handler(), `weir_degraded_total{how="allow",rule="goes"} 1`)
 	c.Forget(func(name string) bool { return name == "stays" })
-	w := httptest.NewRecorder()
-	c.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if strings.Contains(w.Body.String(), `rule="goes"`) {
+	if strings.Contains(measure.Page(c.metrics.Handler()), `rule="goes"`) {
 		t.Error("there are metrics of a rule that has gone")
 	}
-	hasMetric(t, c.metrics, `weir_decisions_total{rule="stays",verdict="admitted"} 2`)
+	measure.Has(t, c.metrics.Handler(), `weir_decisions_total{rule="stays",verdict="admitted"} 2`)
 	c.judge(t, units(goes, "k", 0, 1))
-	hasMetric(t, c.metrics, `weir_decisions_total{rule="goes",verdict="admitted"} 1`)
+	measure.Has(t, c.metrics.Handler(), `weir_decisions_total{rule="goes",verdict="admitted"} 1`)
 }

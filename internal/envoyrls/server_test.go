@@ -3,8 +3,6 @@ package envoyrls
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,6 +24,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // bench is a server over a memory store with a clock of its own.
@@ -123,11 +122,7 @@ func (b *bench) ask(r *rlspb.RateLimitRequest) *rlspb.RateLimitResponse {
 }
 
 // scrape is what /metrics has.
-func (b *bench) scrape() string {
-	w := httptest.NewRecorder()
-	b.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return w.Body.String()
-}
+func (b *bench) scrape() string { return measure.Page(b.metrics.Handler()) }
 
 // metric reports whether /metrics has this line.
 func (b *bench) metric(line string) bool { return strings.Contains(b.scrape(), "\n"+line+"\n") }

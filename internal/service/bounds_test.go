@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // A want that is out of range is answered as unavailable by itself, with the group that it belongs to, and counted by
@@ -49,14 +50,14 @@ func TestWantsAreRejectedAlone(t *testing.T) {
 				t.Errorf("%s: want %d got %+v", c.field, i, g)
 			}
 		}
-		if line := `weir_wants_rejected_total{reason="` + c.field + `"} `; !strings.Contains(scrape(r.metrics), line) {
+		if line := `weir_wants_rejected_total{reason="` + c.field + `"} `; !strings.Contains(measure.Page(r.metrics.Handler()), line) {
 			t.Errorf("no %s", line)
 		}
 	}
 	if g := r.grants(want("page", "k", 10), want("page", "", 10), want("all", "", 100)); g[0].Granted != 10 || g[1].Granted != 10 || g[2].Granted != 100 {
 		t.Errorf("what was rejected was charged: %+v", g)
 	}
-	hasMetric(t, r.metrics, "weir_acquire_rejected_total 0") // no whole call was
+	measure.Has(t, r.metrics.Handler(), "weir_acquire_rejected_total 0") // no whole call was
 }
 
 // A group has so many members, and from a PoP one of each rule: a region's calls have several keys of a rule.

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // arriving is a body that has arrived when it ends or is rejected.
@@ -95,7 +96,7 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 			if status := honest("10.0.0.1"); status != http.StatusOK {
 				t.Errorf("when these have ended: %d", status)
 			}
-			hasMetric(t, r.metrics, "weir_calls_rejected_total 1")
+			measure.Has(t, r.metrics.Handler(), "weir_calls_rejected_total 1")
 		})
 	}
 }
@@ -315,5 +316,5 @@ func TestCallerThatHangsUp(t *testing.T) {
 	if out.Grants[0].Granted != 10 {
 		t.Errorf("10 of 10, of which nobody has any: %+v", out.Grants[0])
 	}
-	hasMetric(t, r.metrics, "weir_acquire_unheard_total 1")
+	measure.Has(t, r.metrics.Handler(), "weir_acquire_unheard_total 1")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // peek reads the only counter of a rule and a key.
@@ -70,7 +71,7 @@ func TestPeekOfABlock(t *testing.T) {
 		r.grants(want("a", "eve", 5))
 	}
 	r.grants(want("a", "eve", 1))
-	hasMetric(t, r.metrics, `weir_blocks_total{rule="a"} 1`)
+	measure.Has(t, r.metrics.Handler(), `weir_blocks_total{rule="a"} 1`)
 	if c := r.peek("a", "eve"); !c.Blocked || c.RetryAfterMS != 3_600_000 || c.Remaining != 0 {
 		t.Errorf("blocked: %+v", c)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // logged makes a region that writes its log into the buffer.
@@ -71,7 +72,7 @@ func TestGiveBacksAreRejected(t *testing.T) {
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 95 {
 		t.Errorf("%d of 100 are left when 60 came back, want 95", left)
 	}
-	hasMetric(t, r.metrics, `weir_give_backs_rejected_total{rule="all"} 5`, `weir_units_returned_total{rule="all"} 60`)
+	measure.Has(t, r.metrics.Handler(), `weir_give_backs_rejected_total{rule="all"} 5`, `weir_units_returned_total{rule="all"} 60`)
 	told(t, &log, "give-back rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
 }
 
@@ -100,7 +101,7 @@ func TestRepeatedCalls(t *testing.T) {
 	if out, _ := r.post(req); out.Grants[0].Granted != 2 || out.Grants[0].Remaining != 26 || out.Holders != 2 {
 		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
 	}
-	hasMetric(t, r.metrics, "weir_acquire_duplicates_total 3")
+	measure.Has(t, r.metrics.Handler(), "weir_acquire_duplicates_total 3")
 	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 }
 

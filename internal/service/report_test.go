@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // watcher watches.
@@ -214,7 +215,7 @@ rules:
 				t.Errorf("divided %v: %s: %+v, want status %d; known: %v", divided, name, out.Grants[i], status, r.service.Knows(name))
 			}
 		}
-		hasMetric(t, r.metrics, fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
+		measure.Has(t, r.metrics.Handler(), fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
 		if slots := r.slot(t, "slots"); (slots == quotav1.Status_STATUS_UNKNOWN_RULE) != divided {
 			t.Errorf("divided %v: slots of a client: %v", divided, slots)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 const rulesText = `
@@ -321,7 +322,7 @@ func TestRevisionTravels(t *testing.T) {
 		if out == nil || out.RulesVersion != set.Version || out.RulesRevision != 7 {
 			t.Errorf("call %d: %+v, %s", i, out, rejected)
 		}
-		hasMetric(t, r.metrics, behind+c.behind)
+		measure.Has(t, r.metrics.Handler(), behind+c.behind)
 	}
 	client := r.client()
 	for _, have := range []string{"", set.Version} {
@@ -421,7 +422,7 @@ func TestMetrics(t *testing.T) {
 	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
 	r.post(&wire.Request{Protocol: 2})
 	r.raw("application/proto", []byte{0x3a, 0x7f})
-	hasMetric(t, r.metrics,
+	measure.Has(t, r.metrics.Handler(),
 		`weir_wants_total{override="",rule="page"} 2`,
 		`weir_grants_total{override="",rule="page",status="ok"} 1`,
 		`weir_grants_total{override="",rule="page",status="denied"} 1`,
@@ -433,11 +434,11 @@ func TestMetrics(t *testing.T) {
 		`weir_acquire_rejected_total 2`,
 		`weir_holders 1`,
 		`weir_wants_total{override="",rule="all"} 0`)
-	if got := scrape(r.metrics); strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
+	if got := measure.Page(r.metrics.Handler()); strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
 		t.Error("a key or a name out of a request is in a label")
 	}
 	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
-	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
+	if got := measure.Page(r.metrics.Handler()); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
 		t.Error("a rule that is gone still has series, or a new one has none")
 	}
 }
@@ -454,32 +455,15 @@ func TestMetricsOfOverrides(t *testing.T) {
 		w.Variant, w.Override, w.Shape = uint32(variant), set.Override(0, variant), set.Limit(0, variant).Fingerprint()
 		r.grants(w)
 	}
-	hasMetric(t, r.metrics,
+	measure.Has(t, r.metrics.Handler(),
 		`weir_wants_total{override="gold",rule="page"} 1`, `weir_wants_total{override="",rule="page"} 2`,
 		`weir_grants_total{override="gold",rule="page",status="ok"} 1`, `weir_units_granted_total{override="",rule="page"} 2`)
-	got := scrape(r.metrics)
+	got := measure.Page(r.metrics.Handler())
 	if n := strings.Count(got, `override="`) - strings.Count(got, `override=""`); n != 5 || strings.Contains(got, "ann") {
 		t.Errorf("%d series of overrides, want 5:\n%s", n, got)
 	}
 	r.setRules(strings.Replace(rules, "name: gold, ", "", 1))
-	if got := scrape(r.metrics); strings.Contains(got, "gold") || !strings.Contains(got, `weir_wants_total{override="",rule="page"} 2`) {
+	if got := measure.Page(r.metrics.Handler()); strings.Contains(got, "gold") || !strings.Contains(got, `weir_wants_total{override="",rule="page"} 2`) {
 		t.Error("an override that is gone still has series, or its rule has none")
-	}
-}
-
-func scrape(r *telemetry.Registry) string {
-	w := httptest.NewRecorder()
-	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return w.Body.String()
-}
-
-// hasMetric demands lines of the metrics.
-func hasMetric(t testing.TB, r *telemetry.Registry, lines ...string) {
-	t.Helper()
-	text := scrape(r)
-	for _, line := range lines {
-		if !strings.Contains(text, line+"\n") {
-			t.Errorf("metrics lack %s", line)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // slotClient calls Slot of a region.
@@ -65,7 +66,7 @@ func TestSlotsOfRequests(t *testing.T) {
 	if g := call(take, "e", 3); g.GetRetryAfterMs() != uint64(limit.Never) {
 		t.Errorf("more than there are: %v, want never as the retry", g)
 	}
-	hasMetric(t, r.metrics, `weir_slots_total{op="take",rule="upload",status="denied"} 3`, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
+	measure.Has(t, r.metrics.Handler(), `weir_slots_total{op="take",rule="upload",status="denied"} 3`, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
 }
 
 // The seed is part of how request ids are distinguished, and the same everywhere.

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // perAddress is the default of MaxHoldersPerAddress.
@@ -61,7 +62,7 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 	if n := accepted("192.0.2.7:1", "", 0); n != perAddress {
 		t.Errorf("2,000 ids of one address: %d holders", n)
 	}
-	hasMetric(t, r.metrics, "weir_holders_rejected_total 1872")
+	measure.Has(t, r.metrics.Handler(), "weir_holders_rejected_total 1872")
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
 		t.Errorf("logged:\n%s\nwant one line with the address", text)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 const (
@@ -85,9 +84,7 @@ func (s *seen) logged() string {
 
 // metric reports whether the metrics have a line.
 func (s *seen) metric(line string) bool {
-	r := httptest.NewRecorder()
-	s.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return strings.Contains(r.Body.String(), line+"\n")
+	return strings.Contains(measure.Page(s.metrics.Handler()), line+"\n")
 }
 
 // watched is a watcher of a file in virtual time, and what came of it.

@@ -3,7 +3,6 @@ package secrets_test
 import (
 	"bytes"
 	"log/slog"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/service/secrets"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 const one, two = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
@@ -62,9 +62,7 @@ func TestWatch(t *testing.T) {
 	if err := w.Load(); err != nil || len(got) != 2 || got[0][0] != 0xff {
 		t.Fatalf("%v: %v", err, got)
 	}
-	answer := httptest.NewRecorder()
-	metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
-	text := log.String() + answer.Body.String()
+	text := log.String() + measure.Page(metrics.Handler())
 	if !strings.Contains(text, "new-") || strings.Contains(text, one[:8]) || strings.Contains(text, two[:8]) {
 		t.Errorf("log and metrics: %s", text)
 	}

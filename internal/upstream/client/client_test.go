@@ -26,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/internal/upstream/client"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 const rulesText = `
@@ -255,9 +256,7 @@ func TestHangs(t *testing.T) {
 			t.Errorf("after the probe: %+v", g)
 		}
 		synctest.Wait()
-		w := httptest.NewRecorder()
-		metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		told := log.String() + w.Body.String()
+		told := log.String() + measure.Page(metrics.Handler())
 		for _, want := range []string{"aggregator does not answer", "msg=\"aggregator answers\"", `_calls_total{result="timed_out"}`, `_calls_total{result="answered"}`} {
 			if !strings.Contains(told, want) || strings.Contains(told, want+" 0\n") {
 				t.Errorf("no %s in\n%s", want, told)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/page"
@@ -27,12 +28,28 @@ func Scrape(ctx context.Context, client *http.Client, url string) (Metrics, erro
 	return parse(string(text))
 }
 
-// Of reads the metrics that a handler of this process serves.
-func Of(h http.Handler) Metrics {
+// Page has the metrics that a handler of this process serves, as text.
+func Page(h http.Handler) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	m, _ := parse(w.Body.String()) // a registry has no other lines
+	return w.Body.String()
+}
+
+// Of reads the metrics that a handler of this process serves.
+func Of(h http.Handler) Metrics {
+	m, _ := parse(Page(h)) // a registry has no other lines
 	return m
+}
+
+// Has demands lines of the metrics that a handler of this process serves.
+func Has(t testing.TB, h http.Handler, lines ...string) {
+	t.Helper()
+	text := Page(h)
+	for _, line := range lines {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("metrics lack %s", line)
+		}
+	}
 }
 
 // parse reads the Prometheus text format, as it is without timestamps.
