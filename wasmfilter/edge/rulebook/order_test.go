@@ -82,50 +82,6 @@ func TestRacingFetches(t *testing.T) {
 	}
 }
 
-// Rules that cannot be read are fetched once a minute by all workers together, and change nothing. The error stays as long as
-// replies name them, and ends when there are others.
-func TestSpoiltRules(t *testing.T) {
-	all := workers(tabletest.New(), 3)
-	good := limits(t, "1/1m")
-	all[0].Offer(2000, good.Version, 5, good.Encode())
-	fetches := 0
-	see := func(from, until lease.Millis, version string, revision uint64) {
-		for now := from; now < until; now += 300 {
-			for _, w := range all {
-				if w.Watch(now); w.Note(now, version, revision) {
-					fetches++
-					w.Offer(now, version, revision, []byte(`{"rules":[],"shape":"of things to come"}`))
-				}
-			}
-		}
-	}
-	failed := func() (n int) {
-		for i, w := range all {
-			if w.Version != good.Version {
-				t.Errorf("worker %d has the rules %.8s", i, w.Version)
-			}
-			if w.Error != "" {
-				n++
-			}
-		}
-		return n
-	}
-	if see(2300, 61_000, "spoilt", 6); fetches != 1 || failed() == 0 || all[0].Have(61_000) != "spoilt" {
-		t.Errorf("fetched %d times within a minute, %d workers have an error", fetches, failed())
-	}
-	if see(61_300, 181_000, "spoilt", 6); fetches != 3 || failed() == 0 {
-		t.Errorf("fetched %d times in three minutes, %d workers have an error", fetches, failed())
-	}
-	if see(181_000, 200_000, good.Version, 5); fetches != 3 || failed() > 0 { // the operator takes them back
-		t.Errorf("%d fetches, and %d workers have an error of rules that nobody has any more", fetches, failed())
-	}
-	good = limits(t, "3/1m")
-	all[0].Offer(201_000, good.Version, 7, good.Encode())
-	if see(202_000, 203_000, good.Version, 7); failed() > 0 || all[2].Have(203_000) != good.Version {
-		t.Errorf("%d workers have an error with good rules", failed())
-	}
-}
-
 // The version that could not be used last is remembered, by all workers, for a minute.
 func TestRejections(t *testing.T) {
 	all := workers(tabletest.New(), 2)
