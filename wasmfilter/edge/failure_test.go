@@ -77,29 +77,6 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
-// What was admitted while the region was away is reported when it is back, once. Requests that another rule rejects take
-// nothing off what is owed.
-func TestOverdrawnIsReported(t *testing.T) {
-	w := newWorld(t, 1, `{"rules":[
-		{"name":"r","key":[{"header":"x-user"}],"limit":"20/1h","algorithm":"fixed_window","on_failure":"allow"},
-		{"name":"login","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"20/1h","on_failure":"deny"}]}`)
-	for range 3 { // which open the breaker
-		w.request(0, "/", "bob")
-		w.cut()
-	}
-	for i := range 24 {
-		if i < 12 && w.request(0, "/", "ann").Outcome != Admit || i >= 12 && w.request(0, "/login", "ann").Outcome != Deny {
-			t.Fatalf("request %d", i)
-		}
-	}
-	w.passes(30_000) // heartbeats close the breaker, the scan reports
-	for user, want := range map[string]int64{"ann": 12, "bob": 3} {
-		if n := w.region.spent(w.wall(), "r", user); n != want {
-			t.Errorf("%s: the region has charged %d, want %d", user, n, want)
-		}
-	}
-}
-
 // No request waits longer than its rule's timeout, answered or not.
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))

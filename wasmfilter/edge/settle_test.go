@@ -168,8 +168,8 @@ func TestReservationsInFlight(t *testing.T) {
 			w.now += 5
 			next = append(next, w.answered(0, "/", "ann"))
 		}
-		if n := admittedOf(next); n != 3 {
-			t.Errorf("%s: %d of three that were given back", more, n)
+		if n, left := admittedOf(next), next[0].Governing(rule.AnyHeaders).Remaining; n != 3 || left != 2 {
+			t.Errorf("%s: %d of three that were given back; the first states %d left", more, n, left)
 		}
 		if more == `,"scope":"pop"` {
 			continue

@@ -99,23 +99,6 @@ func TestSlotOnItsWayBack(t *testing.T) {
 	}
 }
 
-// A slot that is given back in the millisecond in which another worker asked for one is asked for again: the region may have read
-// that ask first.
-func TestSlotGivenBackMeanwhile(t *testing.T) {
-	w := newWorld(t, 2, fewSlotsRules(1, "region"))
-	first := w.answered(0, "/", "ann")
-	w.workers[0].End(w.now, first)
-	w.pass(100)
-	next := w.request(1, "/", "ann")
-	returns, asks := w.take(0), w.take(0)
-	denied := w.region.serve(w.wall(), asks.call)
-	w.reply(returns, w.region.serve(w.wall(), returns.call))
-	w.reply(asks, denied)
-	if w.settle(); next.Outcome != Admit {
-		t.Errorf("outcome %d", next.Outcome)
-	}
-}
-
 // A worker neither holds a slot for a stream that another one's slot is for, nor gives one back that others may count on, because the
 // pool cannot be written.
 func TestSlotsThatOthersCountOn(t *testing.T) {
