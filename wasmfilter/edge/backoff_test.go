@@ -52,23 +52,16 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 	}
 }
 
-// hot sends a request for one key every so many ms, to each worker in turn. Calls are
-// answered after a ms.
+// hot sends a request for one key every so many ms, to each worker in turn. Calls are answered at once, or after a ms.
 func (w *world) hot(d, every lease.Millis, path string, workers int) {
-	for end := w.now + d; w.now < end; w.now++ {
+	for end := w.now + d; w.now < end; w.millisecond(1) {
 		if w.now%every == 0 {
-			r := w.answered(int(w.now/every)%workers, path, "hot")
+			worker := int(w.now/every) % workers
+			r := w.answered(worker, path, "hot")
 			if r.Outcome == Wait {
 				w.t.Fatalf("at %d a request waits though its call was answered", w.now)
 			}
-			w.workers[int(w.now/every)%workers].End(w.now, r)
-		}
-		if w.now%100 == 0 {
-			for _, x := range w.workers {
-				x.Tick(w.now, w.wall())
-			}
-			w.collect()
-			w.settle()
+			w.workers[worker].End(w.now, r)
 		}
 	}
 }

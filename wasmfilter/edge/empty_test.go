@@ -64,19 +64,16 @@ func TestRulesThatComeBack(t *testing.T) {
 	}
 }
 
-// quiet is 60 s without traffic, with the region up.
-func (w *world) quiet() {
-	w.passes(60_000)
-}
-
-// silent expects that nothing is asked any more but the rules.
-func (w *world) silent() {
+// rests expects that nothing is asked any more but the rules after a minute without traffic, and that the pages are empty.
+func (w *world) rests() {
 	w.t.Helper()
+	w.passes(60_000)
 	wants := w.region.wants
-	w.quiet()
+	w.passes(60_000)
 	if n := w.region.wants - wants; n > 0 {
 		w.t.Fatalf("an idle PoP sent %d wants in a minute", n)
 	}
+	w.empty()
 }
 
 // empty expects that the pages hold nothing but what stands for longer than the
@@ -137,9 +134,7 @@ func TestTableComesBackToEmpty(t *testing.T) {
 		for r, worker := range open {
 			w.workers[worker].End(w.now, r)
 		}
-		w.quiet()
-		w.silent()
-		w.empty()
+		w.rests()
 		for _, x := range w.workers {
 			if len(x.slots.holdings)+len(x.asks.pending)+len(x.decider.waiting) > 0 {
 				t.Fatalf("%d holdings, %d asks, %d waiting", len(x.slots.holdings), len(x.asks.pending), len(x.decider.waiting))

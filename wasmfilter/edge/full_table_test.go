@@ -52,13 +52,11 @@ func TestDebtsMakeRoom(t *testing.T) {
 		}
 	}
 	w.region.fails = 0
-	w.quiet()
+	w.rests()
 	charged := uint64(w.charged("a"))
 	if n := w.workers[0].Unreported; n+charged != 2000 || charged < 512-32 {
 		t.Errorf("%d units charged and %d not reported, of 2000", charged, n)
 	}
-	w.silent()
-	w.empty()
 }
 
 // Whatever makes room for whatever: no key gets more than its limit in its window, and
@@ -92,9 +90,7 @@ func TestFullTableNeverResetsAKey(t *testing.T) {
 			}
 			w.passes(lease.Millis(rapid.SampledFrom([]int{0, 5, 200, 5000}).Draw(t, "time")))
 		}
-		w.quiet()
-		w.silent()
-		w.empty()
+		w.rests()
 		for user := range users {
 			name := fmt.Sprint("u", user)
 			if n := w.region.spent(w.wall(), "region", name); n != int64(got["region "+name]) {
@@ -121,9 +117,7 @@ func TestSlotsWithoutPlace(t *testing.T) {
 	for _, r := range open {
 		w.workers[0].End(w.now, r)
 	}
-	w.quiet()
-	w.silent()
-	w.empty()
+	w.rests()
 	if n := w.admits(3, "/", "u1"); n != 2 {
 		t.Errorf("afterwards %d of 3 open requests are admitted, want 2", n)
 	}
