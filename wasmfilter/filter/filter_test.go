@@ -216,10 +216,7 @@ func (e *envoy) get0(path string) *exchange { return e.send(0, ":path", path) }
 // A configuration that cannot be used does not stop Envoy.
 func TestBadConfig(t *testing.T) {
 	for config, text := range map[string]string{
-		``:                   "region_cluster",
-		`{"region_cluster":`: "JSON",
-		`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
-		`{"region_cluster":"weir_region","rules":{"rules":[{"name":"a b"}]}}`:     "rules.rules[0].name",
+		``: "region_cluster",
 		`{"region_cluster":"weir_region","before_rules":"deny","table_pages":17}`: "power of two",
 		`{"before_rules":"deny","typo":1}`:                                        "typo",
 		`{"before_rules":"deny",}`:                                                "a field name",
