@@ -134,28 +134,20 @@ func (w *world) spend(rule, key string, units int64) {
 	}
 }
 
-// What a counter holds is told in each way to name its key, and a reset is in the audit with what was there.
+// What a counter holds is told, of a rule that hashes its keys by the plain key, and a reset is in the audit with what was
+// there. All else about counters is tested in internal/service.
 func TestPeekAndReset(t *testing.T) {
 	w := newWorld(t, rules, false)
-	w.spend("login", "192.0.2.1|bob", 3)
 	w.spend("login@1d", "192.0.2.1|bob", 4)
+	w.spend("hidden", w.hidden("eve"), 5)
 	var got v1.Counters
 	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.1|bob"}, &got, 200)
-	if len(got.Items) != 2 || got.Items[0].Rule != "login" || got.Items[0].Remaining != 2 || got.Items[0].Limit != 5 || got.Items[0].Out != 3 || got.Items[0].OutMS == 0 ||
-		got.Items[0].Counted != "192.0.2.1|bob" || got.Items[1].Rule != "login@1d" || got.Items[1].Remaining != 16 || got.Items[1].ResetMS == 0 {
+	if len(got.Items) != 2 || got.Items[0].Remaining != 5 || got.Items[1].Rule != "login@1d" || got.Items[1].Counted != "192.0.2.1|bob" || got.Items[1].Remaining != 16 || got.Items[1].Out != 4 {
 		t.Errorf("%+v", got)
 	}
-	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.7|acme"}, &got, 200)
-	if c := got.Items[0]; !c.OwnLimit || c.Override != "deal" || c.Until == nil || c.Until.Year() != 2090 || c.Limit != 7 {
-		t.Errorf("%+v", c)
-	}
-	hash := w.hidden("eve")
-	w.spend("hidden", hash, 5)
-	for _, key := range []v1.Key{{Rule: "hidden", Counted: "eve"}, {Rule: "hidden", Counted: hash}} {
-		w.call("operator", "/v1/keys:peek", key, &got, 200)
-		if got.Items[0].Counted != hash || got.Items[0].Remaining != 0 {
-			t.Errorf("%+v: %+v", key, got)
-		}
+	w.call("operator", "/v1/keys:peek", v1.Key{Rule: "hidden", Counted: "eve"}, &got, 200)
+	if got.Items[0].Counted != w.hidden("eve") || got.Items[0].Remaining != 0 {
+		t.Errorf("%+v", got)
 	}
 	w.call("operator", "/v1/keys:reset", v1.Reset{Key: v1.Key{Rule: "login@1d", Counted: "192.0.2.1|bob"}, Why: "asked for"}, &got, 200)
 	if len(got.Items) != 1 || got.Items[0].Remaining != 20 || got.Items[0].Out != 4 {
@@ -164,16 +156,13 @@ func TestPeekAndReset(t *testing.T) {
 	var audit v1.Audit
 	w.call("viewer", "/v1/audit", nil, &audit, 200)
 	e := audit.Items[0]
-	e.ID, e.When = "", e.When.Truncate(1<<62)
+	e.ID, e.When = "", time.Time{}
 	want := v1.AuditEntry{
-		When: e.When, Who: "operator", Role: "operator", What: "key.reset", On: "login@1d 192.0.2.1|bob",
+		Who: "operator", Role: "operator", What: "key.reset", On: "login@1d 192.0.2.1|bob",
 		Before: "login@1d: 16 of 20 left, 4 out", After: "login@1d: 20 of 20 left, 4 out", Why: "asked for",
 	}
 	if len(audit.Items) != 1 || e != want {
 		t.Errorf("%+v, want %+v", e, want)
-	}
-	if w.call("operator", "/v1/keys:peek", v1.Key{Rule: "login", Counted: "192.0.2.1|bob"}, &got, 200); got.Items[0].Remaining != 2 {
-		t.Errorf("the counter of another limit: %+v", got)
 	}
 }
 
@@ -241,9 +230,7 @@ func TestKeysRejected(t *testing.T) {
 	}{
 		{"viewer", v1.Key{Rule: "all"}, 403, v1.CodeForbidden, "needs the role operator"},
 		{"operator", v1.Key{Rule: "gone", Counted: "x"}, 404, v1.CodeNoRule, "no such rule"},
-		{"operator", v1.Key{Rule: "open"}, 404, v1.CodeNoRule, "no such rule"},
 		{"operator", v1.Key{Rule: "login"}, 422, v1.CodeKey, "give the key"},
-		{"operator", v1.Key{Rule: "all", Counted: "x"}, 422, v1.CodeKey, "leave the key out"},
 		{"operator", v1.Key{Rule: "login", Counted: strings.Repeat("x", 9000)}, 422, "", "8192"},
 		{"operator", v1.Key{Rule: "pop", Counted: "192.0.2.1"}, 409, v1.CodeElsewhere, "scope: pop"},
 	} {
