@@ -90,23 +90,6 @@ func TestGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// What names a caller but decides nothing costs no wants their answer.
-func TestNamesDecideNothing(t *testing.T) {
-	r := newRegion(t)
-	for _, change := range []func(*wire.Request){
-		func(q *wire.Request) { q.TraceParent = []string{"\xff", strings.Repeat("x", 60_000)} },
-		func(q *wire.Request) { q.TraceParent = make([]string, wire.MaxTraceParents+1) },
-		func(q *wire.Request) { q.Pop = "\xff" },
-		func(q *wire.Request) { q.Pop = strings.Repeat("p", wire.MaxPop+1) },
-	} {
-		q := r.call(want("page", "k", 1))
-		change(q)
-		if out, rejected := r.post(q); out == nil || out.Grants[0].Granted != 1 {
-			t.Errorf("%q", rejected)
-		}
-	}
-}
-
 // A holder states that it owes everything, once in each of many calls. It owes what its rule admits without a lease:
 // nothing, what an optimistic holder admits ahead of the answer, or one limit. A debt of nothing makes no counter.
 func TestDebtsAreBounded(t *testing.T) {

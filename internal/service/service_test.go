@@ -3,7 +3,6 @@ package service_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
@@ -387,30 +385,6 @@ func TestEncodings(t *testing.T) {
 		if !errors.As(err, &typed) {
 			t.Errorf("%s: %T is not a typed error", name, err)
 		}
-	}
-}
-
-func TestRulesThatAreTooLarge(t *testing.T) {
-	r := newRegion(t)
-	before, _ := r.service.RulesVersion()
-	var paths []rule.Text
-	for i := range 12 {
-		paths = append(paths, rule.Text{Op: rule.OpExact, Arg: fmt.Sprint("/", i, strings.Repeat("x", 450))})
-	}
-	var rules []rule.Rule
-	for i := range 1000 {
-		rules = append(rules, rule.Rule{
-			Name:   fmt.Sprint("r", i),
-			Match:  rule.Match{Paths: paths},
-			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
-		})
-	}
-	set := fatal.Get(checktest.New(rules))(t)
-	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("rules of more than 4 MiB: %v", err)
-	}
-	if after, _ := r.service.RulesVersion(); after != before {
-		t.Error("they are in force")
 	}
 }
 
