@@ -37,6 +37,7 @@ func TestOnFailure(t *testing.T) {
 	}{
 		{window + `,"on_failure":"allow"`, 0, 0, 30, rulebook.FailedOpen, 0},
 		{window + `,"on_failure":"deny"`, 0, 0, 0, rulebook.FailedClosed, 503},
+		{window + `,"hash":true,"on_failure":"allow"`, 0, 0, 30, rulebook.FailedOpen, 0}, // there is no secret
 		{window + `,"on_failure":{"action":"deny","status":429}`, 0, 0, 0, rulebook.FailedClosed, 429},
 		{window + `,"on_failure":{"action":"local","expected_pops":3}`, 0, 0, 7, rulebook.LocalAllowed, 429},
 		{window + `,"on_failure":"local"`, 0, 250, 20, rulebook.LocalAllowed, 429},

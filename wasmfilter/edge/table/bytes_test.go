@@ -65,13 +65,11 @@ func TestPoolBytes(t *testing.T) {
 	m := newMemory()
 	p := NewPool(m, 'C')
 	const workers = 8
-	for n := range uint64(70_000) {
-		k := Key{Hash: n * 0x9e3779b97f4a7c15}
+	for n := range uint64(PoolPages * maxPoolKeys) {
+		k := Key{Hash: n/maxPoolKeys<<(64-poolPagesLog2) | n%maxPoolKeys}
 		for id := range uint64(workers) {
 			p.Open(start, k, id+1)
-			if p.Commit(start, k, id+1, Member{Uses: 2, May: 2, Until: start + day, Seen: start + day}) == Full {
-				break
-			}
+			p.Commit(start, k, id+1, Member{Uses: 2, May: 2, Until: start + day, Seen: start + day})
 		}
 	}
 	taken := 0
