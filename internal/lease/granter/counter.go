@@ -18,8 +18,8 @@ const LeaseMemory = limit.Hour + limit.Minute
 type Counter struct {
 	State limit.State
 	// Leased is the units that were handed out and did not come back: no more than these
-	// can come back. For a fixed window it is those of the newest Period alone. Spent units
-	// count as well, because they are not reported.
+	// can come back. For a fixed window it is those of the newest Period alone; of the window
+	// that ends, what is charged can come back. Spent units count as well, because they are not reported.
 	Leased int64
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
@@ -119,10 +119,14 @@ func (c *Counter) settle(l *limit.Limit, t *lease.Terms, now limit.Micros, w *le
 		c.Leased = 0
 	}
 	if w.Unused > 0 && c.Leased > 0 && !t.Lies(w.Unused) {
-		var back int64
-		period := l.PeriodFromID(now, w.Lease)
-		c.State, back = l.Return(c.State, now, period, min(w.Unused, c.Leased))
-		c.Leased -= back
+		back, newest := w.Unused, t.Window == 0 || w.Lease == l.PeriodID(c.Period)
+		if newest {
+			back = min(back, c.Leased)
+		}
+		c.State, back = l.Return(c.State, now, l.PeriodFromID(now, w.Lease), back)
+		if newest {
+			c.Leased -= back
+		}
 	}
 	if c.Lockout != nil && l.Blocks() && !t.Lies(w.Unused) {
 		l.Settle(c.Lockout, w.Lease, w.Unused+w.Settled)

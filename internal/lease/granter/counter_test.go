@@ -130,12 +130,14 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 }
 
 // Requests that a holder rejected from memory count too where denials are charged.
-// At the end of a window both are granted. What is out of the next is remembered, and comes back.
-func TestLeaseOfTheWindowThatEndsForgetsNotTheNext(t *testing.T) {
+// At the end of a window leases of both are granted and come back. What is out of the next is remembered.
+func TestLeasesOfTheWindowThatEndsLeaveThoseOfTheNext(t *testing.T) {
 	c := newCounter(t, perMinute, lease.Leased)
-	next := c.acquire(limit.Minute-limit.Millisecond, lease.Want{Want: 100, Next: true})
-	c.gets(limit.Minute-limit.Millisecond, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1, 999)
-	c.gets(limit.Minute, lease.Want{Need: 1, Waiting: 1, Want: 1}, 1, 899)
+	one, end := lease.Want{Need: 1, Waiting: 1, Want: 1}, limit.Minute-limit.Millisecond
+	next := c.acquire(end, lease.Want{Want: 100, Next: true})
+	old := c.gets(end, one, 1, 999)
+	c.gets(end, lease.Want{Unused: 1, Lease: old.Lease}, 0, 1000)
+	c.gets(limit.Minute, one, 1, 899)
 	c.gets(limit.Minute, lease.Want{Unused: 100, Lease: next.Lease}, 0, 999)
 }
 

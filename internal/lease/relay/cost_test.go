@@ -76,11 +76,8 @@ func (c *chain) soon() (d limit.Micros) {
 // fits reports whether one exact limiter that has admitted the same would admit a
 // request of so many units, without what came back to it so lately that the chain may
 // not have noticed it. Where units trickle back fast, a tier leaves what does within a few
-// paces for the next ask. What comes back when a lease of the next window is out already is lost.
+// paces for the next ask.
 func (c *chain) fits(cost int64) bool {
-	if c.counter.Period > c.now && c.l.Spec().Algorithm == limit.FixedWindow {
-		return false
-	}
 	cost += c.terms.Ample * int64(len(c.relays)+1)
 	return c.fitsAt(cost, c.now) && c.fitsAt(cost, c.now-c.soon())
 }

@@ -38,6 +38,7 @@ end
 local begins, other = at, at - period
 
 --@ askers
+local lent -- units of both windows may be
 --@ settle_window
 
 -- What the window before still weighs, by how much of it a trailing window covers.
