@@ -48,15 +48,11 @@ type Region struct {
 // New prepares a region. Start starts it.
 func New(t proc.T, cfg Config) *Region {
 	t.Helper()
-	if cfg.Name == "" {
-		cfg.Name = "region"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "region")
 	program := proc.Built(t, "bin/"+cmp.Or(cfg.Program, "weir-regional"), "build")
 	r := &Region{Addr: cfg.Addr, Admin: cfg.Admin, t: t}
 	for _, addr := range []*string{&r.Addr, &r.Admin} {
-		if *addr == "" {
-			*addr = proc.FreeAddr(t)
-		}
+		*addr = cmp.Or(*addr, proc.FreeAddr(t))
 	}
 	transport := &http.Transport{DialContext: cfg.Dial, MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)

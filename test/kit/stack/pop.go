@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"strings"
@@ -26,7 +27,7 @@ func newPoP(t testing.TB, cfg Config, dir, name, region, upstream string) *PoP {
 	t.Helper()
 	p := &PoP{t: t}
 	p.Envoy = envoy.New(t, envoy.Config{Dir: dir, Name: name, Listener: "pop",
-		Workers: orDefault(cfg.Workers, 2), HotRestart: cfg.HotRestart})
+		Workers: cmp.Or(cfg.Workers, 2), HotRestart: cfg.HotRestart})
 	if cfg.Links {
 		p.Link = NewLink(t, region)
 		region = p.Link.Addr

@@ -10,6 +10,7 @@
 package stack
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -76,7 +77,7 @@ func Start(t testing.TB, cfg Config) *Stack {
 	if cfg.Upstream != nil {
 		upstream = serve(t, cfg.Upstream)
 	}
-	for i := range orDefault(cfg.PoPs, 2) {
+	for i := range cmp.Or(cfg.PoPs, 2) {
 		s.PoPs = append(s.PoPs, newPoP(t, cfg, dir, fmt.Sprintf("pop-%d", i+1), regionAddr, upstream))
 	}
 	for _, p := range s.PoPs {
@@ -95,11 +96,4 @@ func (s *Stack) Addrs() []string {
 		addrs = append(addrs, p.Addr)
 	}
 	return addrs
-}
-
-func orDefault(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }

@@ -32,7 +32,7 @@ func (b *bench) alone() []table.Section {
 		f.three = b.place(f.prefix+"alone-three", threeRules, "/three/thing", answerItself, f.edit)
 	}
 
-	ms := modes{bench: b, keys: manyKeys, conns: openConns}
+	ms := modes{bench: b, keys: manyKeys}
 	few, many := drive.Uniform(fewKeys, 1), drive.Uniform(manyKeys, 1)
 	first := ms.add("bare Envoy, first", bare, "/one/thing", many, answered)
 	ms.add("local_ratelimit, allowing", local, "/one/thing", many, answered)

@@ -27,7 +27,7 @@ const (
 func (b *bench) fixedRate() []table.Section {
 	bare, filters := b.alike("fixed")
 	uniform := drive.Uniform(b.keys, 2)
-	ms := modes{bench: b, keys: b.keys, conns: openConns}
+	ms := modes{bench: b, keys: b.keys}
 	peer := ms.add("bare Envoy", bare, "/one/thing", uniform, answered)
 	for _, f := range filters {
 		ms.weir(f.name+", one rule, many keys", f.one, "/one/thing", uniform, answered, "one")
@@ -64,7 +64,7 @@ func (b *bench) twoWorkers() []table.Section {
 	defer func() { b.workers = 1 }()
 	bare, filters := b.alike("two")
 	many := drive.Uniform(b.keys, 1)
-	ms := modes{bench: b, keys: b.keys, conns: openConns}
+	ms := modes{bench: b, keys: b.keys}
 	peer := ms.add("bare Envoy", bare, "/one/thing", many, answered)
 	for _, f := range filters {
 		ms.weir(f.name+", one rule, one key", f.one, "/one-hot/thing", drive.Hot(), answered, "one-hot")
@@ -83,7 +83,7 @@ func (b *bench) twoWorkers() []table.Section {
 func (b *bench) wholePath() []table.Section {
 	direct, at := b.pop("bare", func(e *envoy.Bootstrap) { e.SetFilter(nil) }), b.place("path", pathRules, "/uniform/thing")
 	flat := drive.Uniform(b.keys, 3)
-	ms := modes{bench: b, keys: b.keys, conns: openConns}
+	ms := modes{bench: b, keys: b.keys}
 	bare := ms.add("bare Envoy", direct, "/uniform/thing", flat, answered)
 	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
 	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.keys), zipfExponent, 3), 0, "zipf")

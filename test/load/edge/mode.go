@@ -44,14 +44,13 @@ func (m *mode) row(peer measure.Sample) table.Row {
 
 type modes struct {
 	*bench
-	keys  uint32 // of the traffic over many keys
-	conns int
-	all   []*mode
+	keys uint32 // of the traffic over many keys
+	all  []*mode
 }
 
 // add makes a mode that asks e for path with keys and expects status.
 func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, status int) *mode {
-	client, err := drive.Dial(e.Addr, path, keys, ms.conns)
+	client, err := drive.Dial(e.Addr, path, keys, openConns)
 	ms.Must(err)
 	ms.Cleanup(client.Close)
 	m := &mode{Mode: rig.Mode{Name: name, Client: client, Status: status, Meters: []rig.Meter{rig.MeterOf(e.Process)}}}

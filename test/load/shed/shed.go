@@ -23,7 +23,7 @@ type bench struct {
 	plan
 	*rig.Rig
 	plots   string // directory; empty: none are drawn
-	systems map[string]*system
+	systems []*system
 }
 
 // Run runs the benchmark and returns the table: with an error, what there is of it.
@@ -34,7 +34,8 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	}
 	return rig.Measure(ctx, opts, func(r *rig.Rig) (parts []rig.Part) {
 		b.Rig = r
-		b.start()
+		b.systems = make([]*system, len(systems))
+		b.Together(len(systems), func(i int) { b.systems[i] = start(r, systems[i]) })
 		for _, s := range scenarios {
 			parts = append(parts, rig.Part{Name: s.name, Run: func() []table.Section { return b.play(s) }})
 		}
@@ -42,19 +43,10 @@ func Run(ctx context.Context, opts rig.Options) ([]table.Section, error) {
 	})
 }
 
-func (b *bench) start() {
-	started := make([]*system, len(systems))
-	b.Together(len(systems), func(i int) { started[i] = start(b.Rig, systems[i]) })
-	b.systems = map[string]*system{}
-	for i, name := range systems {
-		b.systems[name] = started[i]
-	}
-}
-
 func (b *bench) play(s *scenario) []table.Section {
 	by := map[string]figures{}
-	for _, name := range systems {
-		by[name] = b.measure(s, b.systems[name])
+	for i, name := range systems {
+		by[name] = b.measure(s, b.systems[i])
 	}
 	if b.plots != "" {
 		b.Must(draw(s, b.plan, by, filepath.Join(b.plots, "shed-"+s.name+".svg")))
