@@ -27,11 +27,6 @@ func side(t *testing.T, own, others *pki.Authority, name string, names ...string
 	return Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+".key"), CA: ca}
 }
 
-func authority(t *testing.T) *pki.Authority {
-	t.Helper()
-	return fatal.Get(pki.NewAuthority())(t)
-}
-
 func load(t *testing.T, files Files) *Set {
 	t.Helper()
 	return fatal.Get(Load("test", files, nil, slog.New(slog.DiscardHandler)))(t)
@@ -64,7 +59,7 @@ func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionSta
 
 // Both sides show certificates, and each rejects a stranger.
 func TestBothSides(t *testing.T) {
-	a, b, stranger := authority(t), authority(t), authority(t)
+	a, b, stranger := pki.NewAuthority(), pki.NewAuthority(), pki.NewAuthority()
 	server := load(t, side(t, a, b, "server", "weir.example"))
 	client := load(t, side(t, b, a, "client", "weir://region/eu"))
 	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), client.Client("weir.example", "h2")()); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
@@ -87,8 +82,7 @@ func TestBothSides(t *testing.T) {
 
 // Names of a certificate.
 func TestNames(t *testing.T) {
-	cert, _, err := authority(t).Issue("x", "envoy.example", "*.pop.example", "weir://pop/eu", "10.1.2.3")
-	fatal.If(t, err)
+	cert, _ := pki.NewAuthority().Issue("x", "envoy.example", "*.pop.example", "weir://pop/eu", "10.1.2.3")
 	c := load(t, Files{}) // nothing is no mistake
 	if c.own != nil || c.others != nil {
 		t.Errorf("%+v", c)
@@ -107,7 +101,7 @@ func TestNames(t *testing.T) {
 // A mistake is logged once for as long as it stands, and again when it comes again. The
 // certificates before it stay in force.
 func TestMistakes(t *testing.T) {
-	a := authority(t)
+	a := pki.NewAuthority()
 	files := side(t, a, a, "x", "weir.example")
 	good := fatal.Get(os.ReadFile(files.Cert))(t)
 	var log bytes.Buffer
@@ -133,7 +127,7 @@ func TestMistakes(t *testing.T) {
 // An authority that was taken out is rejected at once, also of a client that resumes a session of before. A client trusts a new
 // authority with its next connection.
 func TestAuthorityTakenOut(t *testing.T) {
-	a, b := authority(t), authority(t)
+	a, b := pki.NewAuthority(), pki.NewAuthority()
 	files, trusts := side(t, a, a, "server", "weir.example"), side(t, a, b, "client")
 	server, set := load(t, files), load(t, trusts)
 	if _, _, err := handshake(t, server.Server(nil), set.Client("weir.example")()); err == nil {

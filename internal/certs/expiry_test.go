@@ -16,8 +16,8 @@ import (
 // The metrics have when the certificate in force ends, and when the last of the authorities does: with a
 // new authority beside one that ends soon nothing has to be done.
 func TestExpiry(t *testing.T) {
-	a := authority(t)
-	later := fatal.Get(pki.NewLastingAuthority(48 * time.Hour))(t)
+	a := pki.NewAuthority()
+	later := pki.NewLastingAuthority(48 * time.Hour)
 	files := side(t, a, a, "x", "weir.example")
 	fatal.If(t, os.WriteFile(files.CA, append(later.PEM, a.PEM...), 0o600))
 	metrics := telemetry.NewRegistry("test")
@@ -30,8 +30,7 @@ func TestExpiry(t *testing.T) {
 	wants(files.CA, later.Certificate.NotAfter)
 
 	end := time.Now().Add(time.Hour)
-	cert, key, err := a.IssueUntil(end, "x", "weir.example")
-	fatal.If(t, err)
+	cert, key := a.IssueUntil(end, "x", "weir.example")
 	for path, text := range map[string][]byte{files.Cert: cert, files.Key: key} {
 		fatal.If(t, os.WriteFile(path, text, 0o600))
 	}

@@ -39,9 +39,8 @@ type secured struct {
 func startSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{dir: proc.LogDir(t)}
-	authority := fatal.Get(pki.NewAuthority())(t)
+	authority := pki.NewAuthority()
 	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
-	proc.WriteFile(t, s.files.CA, string(authority.PEM))
 	fatal.If(t, authority.Write(s.dir, "weir", "weir"))
 	s.Datacenter = consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, ACL: true, TLS: authority})
 	return s

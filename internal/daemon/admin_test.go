@@ -2,16 +2,12 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,8 +88,8 @@ func TestAdminClosed(t *testing.T) {
 func TestAdminSecure(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	a := fatal.Get(pki.NewAuthority())(t)
-	fatal.If(t, errors.Join(a.Write(dir, "server", "127.0.0.1"), a.Write(dir, "ci", "weir://ci"), a.Write(dir, "other", "weir://other"), os.WriteFile(file("ca.pem"), a.PEM, 0o600)))
+	a := pki.NewAuthority()
+	fatal.If(t, a.Write(dir, "server", "127.0.0.1"))
 	token, sum := access.NewToken()
 	cfg := testConfig()
 	cfg.AdminListen, cfg.Pprof = proc.FreeAddr(t), true
@@ -103,10 +99,9 @@ func TestAdminSecure(t *testing.T) {
 	}
 	runBeside(t, cfg, Program{Name: "test"}, quiet)
 	call := func(token, cert, path string) (status int, text string) {
-		secure := &tls.Config{RootCAs: x509.NewCertPool()}
-		secure.RootCAs.AddCert(a.Certificate)
+		secure := a.Client()
 		if cert != "" {
-			secure.Certificates = []tls.Certificate{fatal.Get(tls.LoadX509KeyPair(file(cert+".pem"), file(cert+".key")))(t)}
+			secure = a.Client("weir://" + cert)
 		}
 		return asks(t, &http.Client{Transport: withToken{&http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}, token}}, "https://"+cfg.AdminListen+path)
 	}

@@ -15,11 +15,7 @@ import (
 // A port with TLS that asks for no certificate is logged: its owner may believe that it does.
 func TestAnybody(t *testing.T) {
 	dir := t.TempDir()
-	a, err := pki.NewAuthority()
-	if err == nil {
-		err = a.Write(dir, "x", "weir-regional")
-	}
-	fatal.If(t, err)
+	fatal.If(t, pki.NewAuthority().Write(dir, "x", "weir-regional"))
 	cert := filepath.Join(dir, "x.pem")
 	for clientCA, warns := range map[string]bool{"": true, cert: false} {
 		var log strings.Builder

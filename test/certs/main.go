@@ -51,10 +51,7 @@ func write(dir string, regions []string, life time.Duration) error {
 	if err := writeKeySecrets(dir, all); err != nil || lasting(dir, all, time.Now()) {
 		return err
 	}
-	a, err := pki.NewLastingAuthority(life)
-	if err != nil {
-		return err
-	}
+	a := pki.NewLastingAuthority(life)
 	var errs []error
 	for name, names := range all {
 		errs = append(errs, writeHolder(a, filepath.Join(dir, name), name, names))
@@ -64,8 +61,8 @@ func write(dir string, regions []string, life time.Duration) error {
 
 // writeHolder writes what one holder may see.
 func writeHolder(a *pki.Authority, dir, name string, names []string) error {
-	cert, key, err := a.Issue(name, names...)
-	return errors.Join(err, os.MkdirAll(dir, 0o700),
+	cert, key := a.Issue(name, names...)
+	return errors.Join(os.MkdirAll(dir, 0o700),
 		os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600),
 		os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),
 		os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))

@@ -57,11 +57,9 @@ func TestKnown(t *testing.T) {
 	}
 	t.Parallel()
 	i := newIssuer(t)
-	a, err := pki.NewAuthority()
-	fatal.If(t, err)
-	dir := t.TempDir()
+	a, dir := pki.NewAuthority(), t.TempDir()
 	fatal.If(t, a.Write(dir, "server", "localhost"))
-	secure, ca := proc.FreeAddr(t), proc.WriteFile(t, filepath.Join(dir, "ca.pem"), string(a.PEM))
+	secure, ca := proc.FreeAddr(t), filepath.Join(dir, "ca.pem")
 	log, rules := filepath.Join(dir, "access.log"), strings.ReplaceAll(knownRules, "LIMIT", "limit: 1/1d, algorithm: fixed_window, scope: pop")
 	s := start(t, stack.Config{
 		PoPs: 1, Rules: rules,
@@ -263,13 +261,8 @@ func namesInCertificates(t *testing.T, addr string, a *pki.Authority) {
 		{"/san-or-address", nil, 429},
 		{"/san-or-address", []string{"one.example"}, 200},
 	} {
-		config := &tls.Config{InsecureSkipVerify: true}
-		if c.names != nil {
-			cert, key, err := a.Issue("client", c.names...)
-			fatal.If(t, err)
-			pair := fatal.Get(tls.X509KeyPair(cert, key))(t)
-			config.Certificates = []tls.Certificate{pair}
-		}
+		config := a.Client(c.names...)
+		config.ServerName = "localhost"
 		client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 		resp, body, err := page.Get(t.Context(), &client, "https://"+addr+c.path)
 		fatal.If(t, err)

@@ -30,15 +30,13 @@ func TestPoPCertificatesReload(t *testing.T) {
 	t.Parallel()
 	authorities := make([]*pki.Authority, 2)
 	for i := range authorities {
-		a := fatal.Get(pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour))(t)
-		authorities[i] = a
+		authorities[i] = pki.NewLastingAuthority(time.Duration(20-10*i)*24*time.Hour + time.Hour)
 	}
 	dir := proc.LogDir(t)
 	pop, server := newSecret(t, filepath.Join(dir, "pop")), newSecret(t, filepath.Join(dir, "region"))
 	issue := func(at *secret, a *pki.Authority, names ...string) {
 		t.Helper()
-		cert, key, err := a.Issue(filepath.Base(at.dir), names...)
-		fatal.If(t, err)
+		cert, key := a.Issue(filepath.Base(at.dir), names...)
 		at.replace(t, cert, key, a.PEM)
 	}
 	issue(pop, authorities[0], "weir://pop/eu")

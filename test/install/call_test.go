@@ -1,8 +1,6 @@
 package install
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/page"
+	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -25,15 +24,13 @@ func TestPoPCallsRegion(t *testing.T) {
 	m, quota := newMachine(t), proc.FreeAddr(t)
 	m.withoutRedis(regional, "region", quota, "weir://region/eu")
 	certificate(t, m.authority, m.dir, "first.example", "second.example")
-	roots := x509.NewCertPool()
-	roots.AddCert(m.authority.Certificate)
 	for name, proxy := range proxies {
 		t.Run(name, func(t *testing.T) {
 			p := popOf(t, m.dir, name, quota, proxy.read(t))
 			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, p.admin) > 0 })
 			envoy.AwaitHealthy(t, p.admin)
 			for path, host := range map[string]string{"/plain": "", "/first": "first.example", "/second": "second.example"} {
-				p.serves(t, roots, host, path)
+				p.serves(t, m.authority, host, path)
 			}
 		})
 	}
@@ -71,13 +68,15 @@ func popOf(t *testing.T, dir, name, region string, e node) *gateway {
 }
 
 // serves makes a request, with TLS to the host unless that is "".
-func (g *gateway) serves(t *testing.T, roots *x509.CertPool, host, path string) {
+func (g *gateway) serves(t *testing.T, a *pki.Authority, host, path string) {
 	t.Helper()
 	url := "http://" + g.plain + path
 	if host != "" {
 		url = "https://" + g.secure + path
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}}}
+	trusts := a.Client()
+	trusts.ServerName = host
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trusts}}
 	req := fatal.Get(http.NewRequest(http.MethodGet, url, nil))(t)
 	req.Header.Set("x-user-id", "eve")
 	resp, body, err := page.Do(&client, req)

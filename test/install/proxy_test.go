@@ -105,17 +105,10 @@ func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
 	}
 }
 
-func authority(t *testing.T) *pki.Authority {
-	t.Helper()
-	a := fatal.Get(pki.NewAuthority())(t)
-	return a
-}
-
 // issued are the files of a Secret with a certificate.
 func issued(t *testing.T, a *pki.Authority, subject string, names ...string) map[string]string {
 	t.Helper()
-	cert, key, err := a.Issue(subject, names...)
-	fatal.If(t, err)
+	cert, key := a.Issue(subject, names...)
 	return map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)}
 }
 

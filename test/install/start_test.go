@@ -26,7 +26,7 @@ type machine struct {
 
 func newMachine(t *testing.T, moved ...string) *machine {
 	t.Helper()
-	return &machine{t, proc.LogDir(t), authority(t), "secret", moved}
+	return &machine{t, proc.LogDir(t), pki.NewAuthority(), "secret", moved}
 }
 
 // pod makes what the volumes of a program's pod have, in a directory with this name, with a certificate for these names.

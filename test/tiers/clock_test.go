@@ -47,7 +47,7 @@ func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 	dir := proc.LogDir(t)
 	c := &clockTest{t: t, clock: redistest.NewClock(t)}
 	c.clock.Set(ahead)
-	redis := redistest.StartWith(t, c.clock.Option())
+	redis := redistest.Start(t, c.clock.Option())
 	store := map[string][]string{"global": {"--state", filepath.Join(dir, "global.state")}, "eu": {"--state", "off"}}
 	store[tier] = []string{"--redis", redis.Addr, "--redis-timeout", clockBudget.String()}
 	c.aggregator = region.New(t, region.Config{Dir: dir, Name: "global", Rules: clockRules, Program: "weir-global", Flags: store["global"]})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/topology"
+	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -24,15 +25,15 @@ func TestRejected(t *testing.T) {
 		want  []string // beside the address of a server
 	}{
 		{"wrong password", func(t *testing.T) topology.Config {
-			d := single(redistest.StartWith(t, redistest.Users(usersOf(t, secret)...)))
+			d := single(redistest.Start(t, redistest.Users(usersOf(t, secret)...)))
 			d.config.Username, d.config.Password = "weir", always("wrong")
 			return d.config
 		}, []string{"WRONGPASS", "set a user name and password"}},
 		{"no password", func(t *testing.T) topology.Config {
-			return single(redistest.StartWith(t, redistest.Password(secret))).config
+			return single(redistest.Start(t, redistest.Password(secret))).config
 		}, []string{"NOAUTH", "demands a password"}},
 		{"password of a file that is not there", func(t *testing.T) topology.Config {
-			d := single(redistest.StartWith(t, redistest.Password(secret)))
+			d := single(redistest.Start(t, redistest.Password(secret)))
 			d.config.Password = func() (string, error) { return "", errors.New("open /run/secrets/redis: no such file or directory") }
 			return d.config
 		}, []string{"/run/secrets/redis", "make the password readable"}},
@@ -47,32 +48,32 @@ func TestRejected(t *testing.T) {
 			return d.config
 		}, []string{`no master named "waterfall"`, "SENTINEL MASTERS"}},
 		{"servers of another authority", func(t *testing.T) topology.Config {
-			d := single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t))))
-			d.config.TLS = redistest.NewAuthority(t).Client
+			d := single(redistest.Start(t, redistest.TLS(pki.NewAuthority())))
+			d.config.TLS = showing(pki.NewAuthority())
 			return d.config
 		}, []string{"certificate signed by unknown authority", "trust the authority"}},
 		{"another name in the certificate", func(t *testing.T) topology.Config {
-			a := redistest.NewAuthority(t)
-			d := single(redistest.StartWith(t, redistest.TLS(a)))
+			a := pki.NewAuthority()
+			d := single(redistest.Start(t, redistest.TLS(a)))
 			d.config.TLS = func() *tls.Config {
-				c := a.Client()
+				c := a.Client("weir")
 				c.ServerName = "redis.example"
 				return c
 			}
 			return d.config
 		}, []string{"certificate is valid for localhost, not redis.example", "set the server name"}},
 		{"no certificate of our own", func(t *testing.T) topology.Config {
-			a := redistest.NewAuthority(t)
-			d := single(redistest.StartWith(t, redistest.TLS(a)))
-			d.config.TLS = a.ClientWithout
+			a := pki.NewAuthority()
+			d := single(redistest.Start(t, redistest.TLS(a)))
+			d.config.TLS = func() *tls.Config { return a.Client() }
 			return d.config
 		}, []string{"configure a client certificate"}},
 		{"no TLS", func(t *testing.T) topology.Config {
-			return single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t)))).config
+			return single(redistest.Start(t, redistest.TLS(pki.NewAuthority()))).config
 		}, []string{"turn TLS on"}},
 		{"TLS where there is none", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))
-			d.config.TLS = redistest.NewAuthority(t).Client
+			d.config.TLS = showing(pki.NewAuthority())
 			return d.config
 		}, []string{"turn TLS off"}},
 		{"a server in place of a cluster", func(t *testing.T) topology.Config {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"os"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -30,21 +32,21 @@ var deployments = []struct {
 	start func(*testing.T) deployment
 }{
 	{"single, TLS on both sides", func(t *testing.T) deployment {
-		a := redistest.NewAuthority(t)
-		d := single(redistest.StartWith(t, redistest.TLS(a)))
-		d.config.TLS = a.Client
+		a := pki.NewAuthority()
+		d := single(redistest.Start(t, redistest.TLS(a)))
+		d.config.TLS = showing(a)
 		return d
 	}},
 	{"single, restricted user", func(t *testing.T) deployment {
 		user := regexp.MustCompile(` \+(cluster\S+|asking)`).ReplaceAllString(usersOf(t, secret)[0], "")
-		d := single(redistest.StartWith(t, redistest.Users(user)))
+		d := single(redistest.Start(t, redistest.Users(user)))
 		d.config.Username, d.config.Password, d.config.Mode = "weir", always(secret), topology.Single
 		return d
 	}},
 	{"cluster, TLS, password", func(t *testing.T) deployment {
-		a := redistest.NewAuthority(t)
+		a := pki.NewAuthority()
 		d := clustered(redistest.StartCluster(t, 3, 0, redistest.TLS(a), redistest.Password(secret)))
-		d.config.TLS, d.config.Password = a.Client, always(secret)
+		d.config.TLS, d.config.Password = showing(a), always(secret)
 		return d
 	}},
 	{"sentinel, password", func(t *testing.T) deployment {
@@ -72,6 +74,11 @@ func watched(s *redistest.Sentinel) deployment {
 		topology.Config{Addrs: s.Addrs(), Mode: topology.Sentinel, SentinelMaster: s.Name},
 		func() []*redistest.Server { return []*redistest.Server{s.Master()} },
 	}
+}
+
+// showing connects to servers of an authority, with a certificate of its own.
+func showing(a *pki.Authority) func() *tls.Config {
+	return func() *tls.Config { return a.Client("weir") }
 }
 
 func always(password string) func() (string, error) {

@@ -19,7 +19,7 @@ import (
 // unavailable, which is counted and logged with its name, and no other key is. So is a new key while memory is full.
 func TestForeignValue(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+	server := redistest.Start(t, redistest.Args("--maxmemory-policy", "noeviction"))
 	var logged proc.Lines
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))}})
 	p := fixedPolicy(t, "r", 100)
@@ -111,7 +111,7 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 // its master decides on nothing, and the log has the reason.
 func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
+	server := redistest.Start(t, redistest.Args("--replicaof", "127.0.0.1 1"))
 	var log proc.Lines
 	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
 	ready := func() error {

@@ -21,7 +21,7 @@ type server struct {
 
 func start(t testing.TB, args ...string) *server {
 	t.Helper()
-	s := &server{Server: redistest.Start(t, args...)}
+	s := &server{Server: redistest.Start(t, redistest.Args(args...))}
 	s.client = redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { _ = s.client.Close() })
 	for _, sc := range script.All() {

@@ -15,7 +15,7 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
-	server := redistest.Start(t, "--maxmemory", fmt.Sprint(most), "--maxmemory-policy", "allkeys-lru")
+	server := redistest.Start(t, redistest.Args("--maxmemory", fmt.Sprint(most), "--maxmemory-policy", "allkeys-lru"))
 	s := start(t, Config{Addrs: []string{server.Addr}})
 	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
 		if m := s.Memory(); m.Known != 1 || m.Limit != most || m.Used == 0 || m.Fullest != float64(m.Used)/most {

@@ -1,12 +1,11 @@
 package consultest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -49,9 +48,7 @@ type Datacenter struct {
 // primary, until each of the two answers for the other.
 func StartDatacenter(t proc.T, cfg Config) *Datacenter {
 	t.Helper()
-	if cfg.Name == "" {
-		cfg.Name = "dc1"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "dc1")
 	if cfg.Primary != nil {
 		cfg.ACL, cfg.TLS = cfg.Primary.cfg.ACL, cfg.Primary.cfg.TLS
 	}
@@ -169,14 +166,9 @@ func (d *Datacenter) secure(a *Agent, dir string, settings, ports map[string]any
 		return
 	}
 	name := "server." + d.Name + ".consul" // which verify_server_hostname demands
-	ca := filepath.Join(dir, "ca.pem")
-	proc.WriteFile(d.t, ca, string(authority.PEM))
-	cert, key := filepath.Join(dir, "agent.pem"), filepath.Join(dir, "agent.key")
-	written := authority.Write(dir, "agent", name, "localhost", "127.0.0.1")
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err := errors.Join(written, err); err != nil {
-		d.t.Fatalf("certificates of Consul: %v", err)
-	}
+	fatal.If(d.t, os.MkdirAll(dir, 0o755))
+	fatal.If(d.t, authority.Write(dir, "agent", name, "localhost", "127.0.0.1"))
+	ca, cert, key := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "agent.pem"), filepath.Join(dir, "agent.key")
 	settings["tls"] = map[string]any{
 		"defaults": map[string]any{
 			"ca_file": ca, "cert_file": cert, "key_file": key, "verify_incoming": true, "verify_outgoing": true,
@@ -184,10 +176,6 @@ func (d *Datacenter) secure(a *Agent, dir string, settings, ports map[string]any
 		"internal_rpc": map[string]any{"verify_server_hostname": true},
 	}
 	ports["http"], ports["https"] = -1, ports["http"]
-	roots := x509.NewCertPool()
-	roots.AddCert(authority.Certificate)
 	a.scheme = "https"
-	a.client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair},
-	}}
+	a.client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: authority.Client(name)}
 }

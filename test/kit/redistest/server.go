@@ -36,14 +36,8 @@ type Server struct {
 	client *redis.Client
 }
 
-// Start starts one server with settings as on its command line, and waits until it answers.
-func Start(t proc.T, args ...string) *Server {
-	t.Helper()
-	return StartWith(t, Args(args...))
-}
-
-// StartWith is Start with options.
-func StartWith(t proc.T, opts ...Option) *Server {
+// Start starts one server, and waits until it answers.
+func Start(t proc.T, opts ...Option) *Server {
 	t.Helper()
 	s := newServer(t, "redis", false, settingsOf(opts))
 	s.launch()

@@ -1,74 +1,29 @@
 package redistest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Authority is a certificate authority of the test's own. It has signed one
-// certificate for servers on the loopback interface and one for clients.
-type Authority struct {
-	CA                    string // path of its certificate, as PEM; so are the others
-	ServerCert, ServerKey string
-	ClientCert, ClientKey string
-	certificate           *x509.Certificate
-	clientPair            tls.Certificate
-}
-
-// NewAuthority makes an authority whose certificates are valid for a day.
-func NewAuthority(t proc.T) *Authority {
-	t.Helper()
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	a := &Authority{CA: path("ca.pem"), ServerCert: path("server.pem"), ServerKey: path("server.key"), ClientCert: path("client.pem"), ClientKey: path("client.key")}
-	signer, err := pki.NewAuthority()
-	if err == nil {
-		a.certificate = signer.Certificate
-		err = errors.Join(os.WriteFile(a.CA, signer.PEM, 0o600), signer.Write(dir, "server", "localhost", "127.0.0.1"), signer.Write(dir, "client", "weir"))
-	}
-	if err == nil {
-		a.clientPair, err = tls.LoadX509KeyPair(a.ClientCert, a.ClientKey)
-	}
-	if err != nil {
-		t.Fatalf("certificates: %v", err)
-	}
-	return a
-}
-
-// Client is what a client with a certificate of this authority connects with. It is the caller's.
-func (a *Authority) Client() *tls.Config {
-	c := a.ClientWithout()
-	c.Certificates = []tls.Certificate{a.clientPair}
-	return c
-}
-
-// ClientWithout trusts the authority's servers and shows no certificate of its own.
-func (a *Authority) ClientWithout() *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
-}
-
 // TLS has servers speak TLS only, to clients, replicas, sentinels and each other,
 // and only to who shows a certificate of the authority.
-func TLS(a *Authority) Option {
+func TLS(a *pki.Authority) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
-			return []string{"--tls-ca-cert-file", a.CA, "--tls-cert-file", a.ServerCert, "--tls-key-file", a.ServerKey,
+			fatal.If(s.t, a.Write(s.dir, "server", "localhost", "127.0.0.1"))
+			path := func(file string) string { return filepath.Join(s.dir, file) }
+			return []string{"--tls-ca-cert-file", path("ca.pem"), "--tls-cert-file", path("server.pem"), "--tls-key-file", path("server.key"),
 				"--tls-auth-clients", "yes", "--port", "0", "--tls-port", strconv.Itoa(s.Port)}
 		})
 		s.args = append(s.args, "--tls-replication", "yes", "--tls-cluster", "yes")
-		s.client = append(s.client, func(o *redis.Options) { o.TLSConfig = a.Client() })
+		s.client = append(s.client, func(o *redis.Options) { o.TLSConfig = a.Client("weir") })
 	}
 }
 
