@@ -16,8 +16,7 @@ func TestEach(t *testing.T) {
 	dir := t.TempDir()
 	read := func() string {
 		t.Helper()
-		text := fatal.Get(os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem")))(t)
-		return string(text)
+		return string(fatal.Get(os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem")))(t))
 	}
 	again := func(life time.Duration) string {
 		t.Helper()

@@ -40,8 +40,7 @@ func documents(t *testing.T) []*Document {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t))
 }
 
 // Every command, flag, variable, metric, file, link and example in the documents is
@@ -223,6 +222,5 @@ func programs(t *testing.T) map[string][]string {
 
 func programHelp(t *testing.T) string {
 	t.Helper()
-	help := fatal.Get(exec.Command(region.Program(t), "--help").CombinedOutput())(t)
-	return string(help)
+	return string(fatal.Get(exec.Command(region.Program(t), "--help").CombinedOutput())(t))
 }

@@ -231,8 +231,7 @@ func weirPrints(t *testing.T, input string, args ...string) string {
 // shipped is the text of a file of this repository.
 func shipped(t *testing.T, path string) string {
 	t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t))
 }
 
 // compiled returns rules as the plugin configuration takes them.

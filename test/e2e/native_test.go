@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 // What only the native module does. That it decides as the WASM module does is shown by all other tests, with WEIR_FILTER=native.
 func TestNative(t *testing.T) {
 	t.Parallel()
-	log := filepath.Join(t.TempDir(), "access.log")
+	log, library := filepath.Join(t.TempDir(), "access.log"), fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
 	var boot *envoy.Bootstrap
 	s := start(t, stack.Config{PoPs: 1, Rules: "rules:\n  - { name: login, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact }\n",
 		Bootstrap: func(b *envoy.Bootstrap) {
@@ -36,15 +37,11 @@ func TestNative(t *testing.T) {
 	})
 	t.Run("a second copy in one Envoy", func(t *testing.T) {
 		rejected(t, "another copy of the module", func(b *envoy.Bootstrap) {
-			copied := filepath.Join(t.TempDir(), "copy.wasm") // its library is copy.so
-			text := fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
-			fatal.If(t, os.WriteFile(strings.TrimSuffix(copied, ".wasm")+".so", text, 0o755))
+			copied := filepath.Join(t.TempDir(), "copy")
+			fatal.If(t, os.WriteFile(copied+".so", library, 0o755))
 			b.AddPlugin(proc.FreeAddr(t), "other", nil)
-			b.SetModule(copied)
+			b.SetModule(copied + ".wasm")
 		})
-	})
-	t.Run("a library that is not there", func(t *testing.T) {
-		rejected(t, "/nowhere/weir.so", func(b *envoy.Bootstrap) { b.SetModule("/nowhere/weir.wasm") })
 	})
 	t.Run("a library that is not there, in an update", func(t *testing.T) {
 		boot.SetModule("/nowhere/weir.wasm")
@@ -56,22 +53,19 @@ func TestNative(t *testing.T) {
 			t.Errorf("the old listener does not decide: status %d, headers %v", r.Status, r.Header)
 		}
 	})
-	t.Run("a library for another architecture", func(t *testing.T) {
-		rejected(t, "other.so", func(b *envoy.Bootstrap) {
-			path := filepath.Join(t.TempDir(), "other.wasm")
-			text := fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
-			text[18] = 0xff // the machine, in the header of the file
-			fatal.If(t, os.WriteFile(strings.TrimSuffix(path, ".wasm")+".so", text, 0o755))
-			b.SetModule(path)
+	foreign := slices.Clone(library)
+	foreign[18] = 0xff // the machine, in the header of the file
+	for what, content := range map[string][]byte{"is not there": nil, "is for another architecture": foreign, "is none": []byte("\x7fELF")} {
+		t.Run("a library that "+what, func(t *testing.T) {
+			rejected(t, "other.so", func(b *envoy.Bootstrap) {
+				path := filepath.Join(t.TempDir(), "other")
+				if content != nil {
+					fatal.If(t, os.WriteFile(path+".so", content, 0o755))
+				}
+				b.SetModule(path + ".wasm")
+			})
 		})
-	})
-	t.Run("a file that is no library", func(t *testing.T) {
-		rejected(t, "not-weir.so", func(b *envoy.Bootstrap) {
-			path := filepath.Join(t.TempDir(), "not-weir.wasm")
-			proc.WriteFile(t, strings.TrimSuffix(path, ".wasm")+".so", "\x7fELF")
-			b.SetModule(path)
-		})
-	})
+	}
 }
 
 // An Envoy that has another Go module, too, lives and limits under load. A plugin configuration with a mistake does not keep

@@ -39,14 +39,12 @@ func repository(t *testing.T) string {
 
 func mustLoad(t *testing.T, root, pattern string, env ...string) []*pkg {
 	t.Helper()
-	packages := fatal.Get(load(root, pattern, env...))(t)
-	return packages
+	return fatal.Get(load(root, pattern, env...))(t)
 }
 
 func mustCheck(t *testing.T, packages []*pkg) []string {
 	t.Helper()
-	complaints := fatal.Get(check(packages))(t)
-	return complaints
+	return fatal.Get(check(packages))(t)
 }
 
 // TestRules holds this repository to the rules, as built here and as the filter.

@@ -88,8 +88,7 @@ func newCatalog(t *testing.T, version string) catalog {
 		fatal.If(t, c.compiler.AddResource(url, schema))
 	}
 	read := func(path string) []byte {
-		text := fatal.Get(os.ReadFile(path))(t)
-		return text
+		return fatal.Get(os.ReadFile(path))(t)
 	}
 	add("file:///kubernetes.json", kubernetes(t, read(download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]), c.urls))
 	for _, s := range schemas {

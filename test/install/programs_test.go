@@ -92,8 +92,7 @@ func TestRegionCallsAggregator(t *testing.T) {
 	eu := m.withoutRedis(caller, "eu", proc.FreeAddr(t), "weir://region/eu")
 	us := m.withoutRedis(caller, "us", proc.FreeAddr(t), "weir://region/us")
 	metrics := func(admin string) measure.Metrics {
-		m := fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"))(t)
-		return m
+		return fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"))(t)
 	}
 	for _, program := range []string{aggregator, eu} {
 		if ok := metrics(program)["weir_key_secrets_config_ok"]; ok != 1 {

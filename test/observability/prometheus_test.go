@@ -39,8 +39,7 @@ func program(t *testing.T, name string) string {
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...)))(t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...)))(t))
 }
 
 // server is a Prometheus that runs the configuration that is shipped.

@@ -142,6 +142,5 @@ func (m *machine) started() string {
 
 func (m *machine) read(directory, name string) string {
 	m.t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(m.files[directory].(string), name)))(m.t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(m.files[directory].(string), name)))(m.t))
 }

@@ -56,8 +56,7 @@ func containerMemory(t *testing.T) (bytes int64) {
 		if err != nil || m == nil {
 			t.Fatalf("%s has no %s: %v", file, pattern, err)
 		}
-		n := fatal.Get(strconv.ParseInt(string(m[1]), 10, 64))(t)
-		return n
+		return fatal.Get(strconv.ParseInt(string(m[1]), 10, 64))(t)
 	}
 	return (number("variables.tf", `memory = optional\(number, (\d+)\)`) - number("main.tf", `(?m)^  others = (\d+) # MiB`)) << 20
 }
@@ -109,8 +108,7 @@ func agentPorts(t *testing.T, more map[string]any) (map[string]any, func(name st
 
 func marshal(t *testing.T, value any) string {
 	t.Helper()
-	text := fatal.Get(json.Marshal(value))(t)
-	return string(text)
+	return string(fatal.Get(json.Marshal(value))(t))
 }
 
 // deployment is what `weir admin bootstrap` has made for one region, which is the home: a directory for each role.

@@ -67,8 +67,7 @@ func (g *Group) Command(argv []string) []string {
 // cached for it: these give way before anything is killed.
 func (g *Group) Peak() int64 {
 	g.t.Helper()
-	n := fatal.Get(strconv.ParseInt(strings.TrimSpace(g.read(g.peak)), 10, 64))(g.t)
-	return n
+	return fatal.Get(strconv.ParseInt(strings.TrimSpace(g.read(g.peak)), 10, 64))(g.t)
 }
 
 // Killed is how many processes of the group were killed for want of memory.
@@ -85,8 +84,7 @@ func (g *Group) Killed() (n int) {
 
 func (g *Group) read(file string) string {
 	g.t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(g.dir, file)))(g.t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(g.dir, file)))(g.t))
 }
 
 func (g *Group) write(file, text string) error {

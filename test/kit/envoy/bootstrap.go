@@ -94,8 +94,7 @@ func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
 
 // shipped is the text of a file in envoy/.
 func (b *Bootstrap) shipped(name string) string {
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name)))(b.t)
-	return string(text)
+	return string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name)))(b.t))
 }
 
 // SetModule sets where the filter's code is.
@@ -284,6 +283,5 @@ func (b *Bootstrap) marshal(v any) string {
 	if b.native {
 		v = overlay.Native(v)
 	}
-	text := fatal.Get(json.MarshalIndent(v, "", "  "))(b.t)
-	return string(text)
+	return string(fatal.Get(json.MarshalIndent(v, "", "  "))(b.t))
 }

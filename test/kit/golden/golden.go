@@ -29,8 +29,7 @@ func Files(t testing.TB, pattern string) []string {
 // Content returns the bytes of a file.
 func Content(t testing.TB, file string) []byte {
 	t.Helper()
-	data := fatal.Get(os.ReadFile(file))(t)
-	return data
+	return fatal.Get(os.ReadFile(file))(t)
 }
 
 // Same reports got if a file has something else; with -update it writes the file.
