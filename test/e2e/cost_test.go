@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,16 +20,19 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// model plays an upstream that states what a request has used, x-used, where x-where says; with "early" something else with 103
-// before it, and with "third" something else with 503 to the first two attempts of a request.
+// model plays an upstream that answers as x-answer says: with a status; with what a request has used, x-used, in a place of the
+// response; with "grpc-header" or "grpc-trailer" and a status of gRPC; with "early" and a status, and 103 before it; with "third"
+// and a status, and 503 to the first two attempts of a request; or never, with "hold". What comes before the last response states
+// another cost.
 type model struct{ attempts atomic.Int64 }
 
 func (o *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	how, number, _ := strings.Cut(r.Header.Get("x-answer"), " ")
 	used, h := r.Header.Get("x-used"), w.Header()
 	lasts, _ := time.ParseDuration(r.Header.Get("x-lasts"))
 	time.Sleep(lasts)
 	usage := `{"usage":{"total_tokens":` + used + `}}`
-	switch r.Header.Get("x-where") {
+	switch how {
 	case "header":
 		h["X-Tokens"] = strings.Split(used, " ")
 	case "early":
@@ -39,12 +43,23 @@ func (o *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("x-tokens", used)
 		if o.attempts.Add(1)%3 != 0 {
 			h.Set("x-tokens", "70")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			number = "503"
 		}
-	case "trailer":
-		h.Set(http.TrailerPrefix+"x-tokens", used)
+	case "hold":
+		<-r.Context().Done()
+		return
+	case "grpc-header":
+		h.Set("content-type", "application/grpc")
+		h.Set("grpc-status", number)
+	case "trailer", "grpc-trailer":
+		name, value := "x-tokens", used
+		if how == "grpc-trailer" {
+			h.Set("content-type", "application/grpc")
+			name, value = "grpc-status", number
+		}
+		h.Set(http.TrailerPrefix+name, value)
 		_, _ = w.Write([]byte("message"))
-		w.(http.Flusher).Flush()
+		w.(http.Flusher).Flush() // no length, by which a client would leave before the trailers
 	case "metadata":
 		h.Set("x-used", used)
 	case "json":
@@ -65,11 +80,16 @@ func (o *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		z := gzip.NewWriter(w)
 		_, _ = z.Write([]byte(usage))
 		_ = z.Close()
+	default:
+		number = how
+	}
+	if status, _ := strconv.Atoi(number); status >= http.StatusOK { // less is a status of gRPC, or none
+		w.WriteHeader(status)
 	}
 }
 
 // TestActualCost: a request costs what its response states, in each place that the module sees, and otherwise what it has
-// reserved. The same world shows what rules read of metadata.
+// reserved. The same world shows which responses count, and what rules read of metadata.
 func TestActualCost(t *testing.T) {
 	actual := map[string]string{
 		"header": "header: x-tokens", "trailer": "trailer: x-tokens", "metadata": "metadata: { namespace: ai, key: used }",
@@ -88,16 +108,19 @@ func TestActualCost(t *testing.T) {
 		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 } }\n"
 	var logs []string // by PoP
 	upstream := new(model)
-	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata(), Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata() + countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
 		type m = map[string]any
 		b.SetHTTP2("upstream")
-		b.AddRoute(m{"match": m{"path": "/odd/direct"}, "direct_response": m{"status": 200}})
-		b.AddRoute(m{"match": m{"path": "/odd/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
-		b.AddRoute(m{"match": m{"path": "/odd/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
+		for path, status := range map[string]int{"/odd": 200, "/exact": 401} {
+			b.AddRoute(m{"match": m{"path": path + "/direct"}, "direct_response": m{"status": status}})
+			b.AddRoute(m{"match": m{"path": path + "/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
+			b.AddRoute(m{"match": m{"path": path + "/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
+		}
 		setMetadata(b)
 		logs = append(logs, filepath.Join(t.TempDir(), "access.log"))
 		b.SetAccessLog(logs[len(logs)-1])
 	})})
+	t.Run("count", func(t *testing.T) { countsByResponse(t, s, upstream) })
 	for i, p := range s.PoPs {
 		t.Run("cost at "+p.Name, func(t *testing.T) { settlesCosts(t, p, slices.Collect(maps.Keys(actual)), isNative(i)) })
 		t.Run("odd responses at "+p.Name, func(t *testing.T) { oddResponses(t, p, upstream) })
@@ -111,7 +134,7 @@ func TestActualCost(t *testing.T) {
 func settlesCosts(t *testing.T, p *stack.PoP, places []string, native bool) {
 	left := func(where, user, used string) string {
 		t.Helper()
-		r := p.Get("/"+where, "x-user", user, "x-where", where, "x-used", used)
+		r := p.Get("/"+where, "x-user", user, "x-answer", where, "x-used", used)
 		expect(t, r, 200, nil)
 		return r.Header.Get("RateLimit")
 	}
@@ -129,7 +152,7 @@ func settlesCosts(t *testing.T, p *stack.PoP, places []string, native bool) {
 			want -= estimate
 		}
 		proc.Eventually(t, 10*time.Second, fmt.Sprint(where, " leaves ", want), func() bool {
-			r := p.Get("/"+where, "x-user", p.Name, "x-where", where, "x-used", "0")
+			r := p.Get("/"+where, "x-user", p.Name, "x-answer", where, "x-used", "0")
 			return strings.Contains(r.Header.Get("RateLimit"), fmt.Sprint(";r=", want, ";"))
 		})
 	}
@@ -142,29 +165,30 @@ func settlesCosts(t *testing.T, p *stack.PoP, places []string, native bool) {
 
 // oddResponses has the last response to a request settle it, once, and requests that Envoy answers cost what they have reserved.
 func oddResponses(t *testing.T, p *stack.PoP, upstream *model) {
+	upstream.attempts.Store(0)
 	for _, c := range []struct {
 		method, path, where, lasts string
 		status, cost               int
 	}{
-		{"GET", "/odd", "early", "", 200, 30},
+		{"GET", "/odd", "early 200", "", 200, 30},
 		{"HEAD", "/odd", "header", "", 200, 30},
 		{"HEAD", "/odd", "json", "", 200, 50},
-		{"GET", "/odd/retried", "third", "", 200, 30},
+		{"GET", "/odd/retried", "third 200", "", 200, 30},
 		{"GET", "/odd/direct", "header", "", 200, 50},
 		{"GET", "/odd/late", "header", "3s", 504, 50},
 	} {
 		user := p.Name + c.method + c.path + c.where
-		r, err := stack.Do(p.Addr, c.method, c.path, "", "x-user", user, "x-where", c.where, "x-used", "30", "x-lasts", c.lasts)
+		r, err := stack.Do(p.Addr, c.method, c.path, "", "x-user", user, "x-answer", c.where, "x-used", "30", "x-lasts", c.lasts)
 		if err != nil || r.Status != c.status {
 			t.Errorf("%s: %v, status %d", user, err, r.Status)
 		}
 		want := fmt.Sprint(";r=", 1000-c.cost, ";")
 		proc.Eventually(t, 10*time.Second, user+" leaves "+want, func() bool {
-			r := p.Get("/odd", "x-user", user, "x-where", "header", "x-used", "0")
+			r := p.Get("/odd", "x-user", user, "x-answer", "header", "x-used", "0")
 			return strings.Contains(r.Header.Get("RateLimit"), want)
 		})
 	}
-	if n := upstream.attempts.Swap(0); n != 3 {
+	if n := upstream.attempts.Load(); n != 3 {
 		t.Errorf("%d attempts of a request that Envoy tried three times", n)
 	}
 }
@@ -172,7 +196,7 @@ func oddResponses(t *testing.T, p *stack.PoP, upstream *model) {
 // keepsNoBodies has responses settled by their trailers whose bodies were read for their cost.
 func keepsNoBodies(t *testing.T, p *stack.PoP) {
 	get := func() {
-		expect(t, p.Get("/uncounted", "x-where", "uncounted"), 200, nil)
+		expect(t, p.Get("/uncounted", "x-answer", "uncounted"), 200, nil)
 	}
 	get()
 	before := p.Memory()
@@ -195,7 +219,7 @@ func usesBudget(t *testing.T, s *stack.Stack) {
 			dice := rand.New(rand.NewPCG(uint64(client), 1))
 			for time.Now().UnixMilli()-last.Load() < 2000 {
 				units := 1 + dice.Int64N(100)
-				r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", "ann", "x-where", "metadata",
+				r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", "ann", "x-answer", "metadata",
 					"x-used", fmt.Sprint(units), "x-max", fmt.Sprint(2*units), "x-lasts", fmt.Sprint(dice.IntN(1000), "ms"))
 				switch {
 				case err != nil:

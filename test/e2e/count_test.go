@@ -3,18 +3,15 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-const countRules = `rules:
+const countRules = `
   - { name: exact, match: { path: { prefix: /exact } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401, 5xx] } }
   - { name: pop, match: { path: { prefix: /pop } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] } }
   - { name: leased, match: { path: { prefix: /leased } }, key: [ { header: x-user } ], limit: 20/1d, consistency: leased, timeout: 1s, on_failure: deny, count: { status: [401] } }
@@ -23,51 +20,9 @@ const countRules = `rules:
   - { name: grpc, match: { path: { prefix: /grpc } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { grpc_status: [16] } }
 `
 
-// answers plays an upstream that answers as x-answer says: with a status; with "header" or "trailer" and a status of gRPC;
-// with "early" and a status, and 103 before it; with "third" and a status, and 503 to the first two attempts of a request; or
-// never, with "hold".
-type answers struct{ attempts atomic.Int64 }
-
-func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	how, number, _ := strings.Cut(r.Header.Get("x-answer"), " ")
-	status, _ := strconv.Atoi(how)
-	switch h := w.Header(); how {
-	case "header":
-		h.Set("content-type", "application/grpc")
-		h.Set("grpc-status", number)
-	case "trailer":
-		h.Set("content-type", "application/grpc")
-		h.Set(http.TrailerPrefix+"grpc-status", number)
-		_, _ = w.Write([]byte("message"))
-		w.(http.Flusher).Flush() // no length, by which a client would leave before the trailers
-	case "hold":
-		<-r.Context().Done()
-		return
-	case "early":
-		w.WriteHeader(http.StatusEarlyHints)
-		status, _ = strconv.Atoi(number)
-	case "third":
-		if status = http.StatusServiceUnavailable; a.attempts.Add(1)%3 == 0 {
-			status, _ = strconv.Atoi(number)
-		}
-	}
-	if status != 0 {
-		w.WriteHeader(status)
-	}
-}
-
 // A rule with count counts the responses of the upstream that have its statuses, each once, and nothing else: five 401 lock a
 // key out, in all PoPs of the region at once. Both modules do that.
-func TestCountByResponse(t *testing.T) {
-	t.Parallel()
-	type m = map[string]any
-	upstream := new(answers)
-	s := start(t, stack.Config{Workers: 1, Rules: countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
-		b.SetHTTP2("upstream")
-		b.AddRoute(m{"match": m{"path": "/exact/direct"}, "direct_response": m{"status": 401}})
-		b.AddRoute(m{"match": m{"path": "/exact/retried"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
-		b.AddRoute(m{"match": m{"path": "/exact/late"}, "route": m{"cluster": "upstream", "timeout": "0.05s"}})
-	})})
+func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 	get := func(pop int, path, user, answer string) stack.Response {
 		return s.PoPs[pop].Get(path, "x-user", user, "x-answer", answer)
 	}
@@ -117,15 +72,15 @@ func TestCountByResponse(t *testing.T) {
 		})
 		t.Run("gRPC at "+p.Name, func(t *testing.T) {
 			for range 5 {
-				expect(t, get(one, "/grpc", ann, "trailer 0"), 200, nil)
-				expect(t, get(one, "/grpc", ann, "header 7"), 200, nil)
+				expect(t, get(one, "/grpc", ann, "grpc-trailer 0"), 200, nil)
+				expect(t, get(one, "/grpc", ann, "grpc-header 7"), 200, nil)
 				expect(t, get(one, "/grpc", ann, "401"), 401, nil)
-				expect(t, get(one, "/grpc", eve, "header 16"), 200, nil)
-				expect(t, get(one, "/grpc", bob, "trailer 16"), 200, nil)
+				expect(t, get(one, "/grpc", eve, "grpc-header 16"), 200, nil)
+				expect(t, get(one, "/grpc", bob, "grpc-trailer 16"), 200, nil)
 			}
-			expect(t, get(one, "/grpc", ann, "trailer 0"), 200, map[string]string{"Grpc-Status": `^$`})
+			expect(t, get(one, "/grpc", ann, "grpc-trailer 0"), 200, map[string]string{"Grpc-Status": `^$`})
 			status := func(user string) string {
-				return p.Get("/grpc", "x-user", user, "x-answer", "header 0", "content-type", "application/grpc").Header.Get("grpc-status")
+				return p.Get("/grpc", "x-user", user, "x-answer", "grpc-header 0", "content-type", "application/grpc").Header.Get("grpc-status")
 			}
 			if got := status(eve); got != "8" {
 				t.Errorf("after five failures in headers: grpc-status %s", got)
