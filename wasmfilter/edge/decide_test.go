@@ -298,8 +298,8 @@ func TestBeforeRules(t *testing.T) {
 			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
 		}
 		w.settle()
-		if x.rules.Version == "" {
-			t.Error("the rules were not fetched")
+		if x.rules.Version == "" || x.Exempt() != "" {
+			t.Errorf("the rules that are fetched are %q; a request is exempt by %q", x.rules.Version, x.Exempt())
 		}
 	}
 }

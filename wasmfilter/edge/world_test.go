@@ -190,7 +190,8 @@ func (w *world) pass(d lease.Millis) {
 // change has the region put other rules in force, which the workers fetch.
 func (w *world) change(rules string, revision uint64) {
 	w.region.use(mustRules(w.t, rules).Dated(revision))
-	w.passes(6000)
+	w.pass(6000)
+	w.settle()
 }
 
 // millisecond lets one pass, with a tick every 100 of them, and answers the calls that are as old as trip.
