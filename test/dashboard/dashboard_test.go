@@ -82,14 +82,8 @@ func popOf(t *testing.T, region string) (addr string) {
 
 // get is what the PoP answers to a request of a user; 0: it does not.
 func (s *system) get(path, user string) int {
-	q := fatal.Get(http.NewRequest(http.MethodGet, "http://"+s.pop+path, nil))(s)
-	q.Header.Set("x-user", user)
-	answer, err := s.http.Do(q)
-	if err != nil {
-		return 0
-	}
-	answer.Body.Close()
-	return answer.StatusCode
+	answer, _ := stack.Do(s.pop, http.MethodGet, path, "", "x-user", user)
+	return answer.Status
 }
 
 // traffic has users make some requests a second until the test ends.

@@ -8,6 +8,7 @@ import (
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 const drainRules = `
@@ -20,10 +21,12 @@ rules:
 func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	patient := []string{"--redis-timeout", "1s"} // on a busy machine
-	one, two := newReplica(t, "replica-1", drainRules, c.Addrs(), patient...), newReplica(t, "replica-2", drainRules, c.Addrs(), patient...)
-	one.Start()
-	two.Start()
+	start := func(name string) *replica {
+		r := newReplica(t, region.Config{Name: name, Rules: drainRules, Flags: []string{"--redis-timeout", "1s"}}, c.Addrs()) // on a busy machine
+		r.Start()
+		return r
+	}
+	one, two := start("replica-1"), start("replica-2")
 	keys := []string{"a", "b", "c", "d", "e", "f"} // on every node
 	h := one.newHolder()
 	const each = 40

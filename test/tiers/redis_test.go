@@ -10,6 +10,7 @@ import (
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // The windows last a day, so that none ends within a test: see proc.AwaitDay.
@@ -28,7 +29,7 @@ const sharedLimit = 60
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	r := newReplica(t, "replica", sharedRules, c.Addrs())
+	r := newReplica(t, region.Config{Name: "replica", Rules: sharedRules}, c.Addrs())
 	killAll(c)
 	r.Begin()
 	proc.Eventually(t, 20*time.Second, "the replica is not ready, and states that Redis does not answer", func() bool {

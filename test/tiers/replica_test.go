@@ -27,14 +27,8 @@ type replica struct {
 	t *testing.T
 }
 
-// newReplica prepares a replica with these rules on free ports of this machine.
-func newReplica(t *testing.T, name, rules string, redis []string, flags ...string) *replica {
-	t.Helper()
-	return replicaOf(t, region.Config{Name: name, Rules: rules, Flags: flags}, redis)
-}
-
-// replicaOf prepares a replica that is to run by cfg.
-func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
+// newReplica prepares a replica that is to run by cfg.
+func newReplica(t *testing.T, cfg region.Config, redis []string) *replica {
 	t.Helper()
 	proc.AwaitDay()
 	cfg.Dir = proc.LogDir(t)

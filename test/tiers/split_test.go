@@ -155,7 +155,7 @@ func startSplit(t *testing.T) *split {
 
 func (s *split) startService(on *side, redis []string) *replica {
 	s.t.Helper()
-	r := replicaOf(s.t, region.Config{
+	r := newReplica(s.t, region.Config{
 		Name: "weir-" + on.device, Addr: on.addr + ":8080", Admin: on.addr + ":8090",
 		Rules: splitRules, Dial: on.dial, Command: func(argv []string) []string { return on.within(argv...) },
 	}, redis)
