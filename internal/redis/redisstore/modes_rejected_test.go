@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestRejected(t *testing.T) {
 			return d.config
 		}, []string{"cluster support disabled", "use mode single"}},
 		{"a cluster without slots", func(t *testing.T) topology.Config {
-			return single(redistest.StartNode(t)).config
+			return single(redistest.Start(t, redistest.Args("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(proc.FreePort(t))))).config
 		}, []string{"no slots", "create it"}},
 		{"servers in place of sentinels", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))

@@ -1,10 +1,5 @@
 // Package consultest runs agents of Consul: one alone, which keeps nothing through a restart, or
 // datacenters of servers, joined over WAN, with ACL and TLS.
-//
-//	consul.go      one agent
-//	datacenter.go  servers of a datacenter
-//	acl.go         tokens
-//	catalog.go     what the catalog has
 package consultest
 
 import (

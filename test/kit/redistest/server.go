@@ -44,14 +44,6 @@ func Start(t proc.T, opts ...Option) *Server {
 	return s
 }
 
-// StartNode starts one node of a cluster that nobody has created: it has no slots.
-func StartNode(t proc.T) *Server {
-	t.Helper()
-	s := newServer(t, "node", true, settingsOf(nil))
-	s.launch()
-	return s
-}
-
 func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	t.Helper()
 	at := Place{Host: "127.0.0.1"}
