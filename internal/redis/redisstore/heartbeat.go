@@ -26,11 +26,12 @@ const (
 const aliveScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ARGV[1], '+inf')
+redis.call('PEXPIRE', KEYS[1], ARGV[1]) -- where that is not allowed, nothing is added that would stay for ever
 for i = 2, #ARGV do
   redis.call('ZADD', KEYS[1], now, ARGV[i])
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ARGV[1], '+inf')
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('ZCARD', KEYS[1])`
 
