@@ -130,15 +130,38 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 }
 
 // Requests that a holder rejected from memory count too where denials are charged.
-// At the end of a window leases of both are granted and come back. What is out of the next is remembered.
+// At the end of a window leases of both are granted and come back. What is out of the next is remembered, and no more comes back.
 func TestLeasesOfTheWindowThatEndsLeaveThoseOfTheNext(t *testing.T) {
 	c := newCounter(t, perMinute, lease.Leased)
 	one, end := lease.Want{Need: 1, Waiting: 1, Want: 1}, limit.Minute-limit.Millisecond
+	old := c.gets(end, lease.Want{Need: 150, Waiting: 150, Want: 150}, 150, 850)
 	next := c.acquire(end, lease.Want{Want: 100, Next: true})
-	old := c.gets(end, one, 1, 999)
-	c.gets(end, lease.Want{Unused: 1, Lease: old.Lease}, 0, 1000)
+	c.gets(end, one, 1, 849)
+	c.gets(end, lease.Want{Unused: 150, Lease: old.Lease}, 0, 999)
 	c.gets(limit.Minute, one, 1, 899)
-	c.gets(limit.Minute, lease.Want{Unused: 100, Lease: next.Lease}, 0, 999)
+	c.gets(limit.Minute, lease.Want{Overdrawn: 300}, 0, 599)
+	c.gets(limit.Minute, lease.Want{Unused: 400, Lease: next.Lease}, 0, 599+100+2)
+}
+
+// A denial begins a block only if nothing that is reserved could come back. What counts is reserved no longer.
+func TestCounterBlocks(t *testing.T) {
+	spec := perMinute
+	spec.Count, spec.Block, spec.Reserves = 2, 10*limit.Minute, true
+	c := newCounter(t, spec, lease.Exact)
+	two, one := lease.Want{Need: 2, Waiting: 2, Want: 2}, lease.Want{Need: 1, Waiting: 1, Want: 1}
+	g := c.gets(0, two, 2, 0)
+	for settled := range int64(3) {
+		c.acquire(0, lease.Want{Settled: min(settled, 1), Lease: g.Lease})
+		if d := c.acquire(0, one); (d.Block > 0) != (settled == 2) || d.Status != lease.Denied {
+			t.Fatalf("%d settled: %+v", settled, d)
+		}
+	}
+	if look := c.Look(c.limit, &c.terms, window); look.Block == 0 || look.RetryAfter != 600_000 {
+		t.Errorf("a blocked key: %+v", look)
+	}
+	if look := c.Reset(c.limit, &c.terms, window); look.Block != 0 || look.RetryAfter != 0 {
+		t.Errorf("a key that is reset: %+v", look)
+	}
 }
 
 func TestDeniedFromMemoryIsCharged(t *testing.T) {
