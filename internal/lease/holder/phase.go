@@ -38,11 +38,11 @@ func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.G
 // deny takes the denial g of want w. It ends with the window. What is left at the granter may still be asked for.
 func (a *State) deny(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	ends := now + g.AskAfter
-	if a.Reset > now {
-		ends = min(ends, a.Reset)
-	}
 	if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
 		ends = max(ends, a.Ends)
+	}
+	if a.Reset > now {
+		ends = min(ends, a.Reset)
 	}
 	a.Phase, a.Ends, a.Least = PhaseDenied, ends, g.Remaining+1
 	if w.Need > 0 {
