@@ -193,9 +193,9 @@ faults: setup build ## Plant the faults of test/faults one after the other: the 
 # The checks need Go modules, and the packages of the dashboard (make setup). govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
 .PHONY: check
-check: format vet lint tidy generated budget subjects ## Check format, vet, analyzers, go.mod, generated code, what the tree weighs, and commits
+check: format vet lint tidy generated budget subjects planted ## Check format, vet, analyzers, go.mod, generated code, what the tree weighs, and commits
 
-.PHONY: format vet lint tidy generated budget subjects
+.PHONY: format vet lint tidy generated budget subjects planted
 format:
 	@unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; }
@@ -239,6 +239,13 @@ subjects_since = 7a0a5e5e
 subjects:
 	@{ git --git-dir=.git log --no-merges --format=%s $(subjects_since)..HEAD || git --git-dir=.git log --no-merges --format=%s -n 1 || true; } 2>/dev/null | \
 	awk 'length > 72 || !/^[^ :][^:]*: ./ { print "write `package: what changes` in at most 72 characters, not: " $$0; wrong = 1 } END { exit wrong }'
+
+# The faults that `make faults` plants can still be planted, and the tests that notice them are there.
+planted:
+	@for fault in test/faults/*.patch; do git apply --check "$$fault" || exit 1; done
+	@grep '^[^#]' test/faults/list.txt | while read -r fault package test; do \
+		grep -qs "^func $$test(" $$package/*_test.go || { echo "$$package has no $$test, which notices the fault $$fault"; exit 1; }; \
+	done
 
 .PHONY: signed
 signed: ## Check that the commits since BASE have a Signed-off-by line (BASE=origin/main)
