@@ -16,23 +16,6 @@ func TestScriptsCanBeRead(t *testing.T) {
 	fatal.Get(ReadAll("scripts/testdata"))(t)
 }
 
-func TestParse(t *testing.T) {
-	s := fatal.Get(Parse("name", head+`trip: 80ms # far
-events: [{ at: 7s, do: heal ap }, { at: 6s, do: kill redis of one in us }]
-expect: [{ figure: admitted, region: eu, from: 5s, to: 10s, near: [5, 10] }, { figure: admitted of the limit, least: 3 }]
-`))(t)
-	if s.Trip != 80*time.Millisecond || s.Align != time.Second || s.Last() != 20*time.Second || s.Loads[0] != (Offer{0, 20 * time.Second, "eu", 5, "one"}) {
-		t.Errorf("read %+v", s)
-	}
-	if len(s.Events) != 2 || s.Events[0].Do != "kill redis of one in us" {
-		t.Errorf("events are %+v", s.Events)
-	}
-	e := s.Expect[0]
-	if e.String() != "admitted in eu from 5s to 10s" || e.text(e.Unit) != "4.5/s to 5.5/s" || !e.Holds(5.5) || e.Holds(5.6) || s.Expect[1].rule != &s.Rules[0] {
-		t.Errorf("the expectations are %+v", s.Expect)
-	}
-}
-
 // A mistake is reported with the reason.
 func TestMistakes(t *testing.T) {
 	for line, want := range map[string]string{
@@ -78,19 +61,6 @@ expect:
 	for i, row := range p.Judge() {
 		if row.Outcome != want[i] {
 			t.Errorf("%+v, want %s", row, want[i])
-		}
-	}
-}
-
-// A play in which a client had no processor is void; one in which servers hang is not.
-func TestVoid(t *testing.T) {
-	for _, c := range []struct {
-		slowest, stalled time.Duration
-		want             bool
-	}{{time.Minute, 900 * time.Millisecond, false}, {0, time.Second, true}} {
-		p := &Played{results: []*drive.Result{{}, {Slowest: c.slowest, Stalled: c.stalled}}}
-		if p.Void() != c.want {
-			t.Errorf("stalled for %v: void is %v", c.stalled, !c.want)
 		}
 	}
 }

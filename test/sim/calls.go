@@ -111,11 +111,6 @@ func (w *World) Passes(of *world.Call, at world.Stage) {
 		w.ref.lostReply(c)
 	case world.Replied:
 		w.trace(from, "←", c.items)
-	case world.Arrives:
-		if stale := w.Fault.late; stale != nil && c.p != nil && of.Flight.Done {
-			other, body := stale(c.p, c, of.Reply)
-			of.Flight, of.Reply, c.sent = other.Flight, body, other.sent
-		}
 	case world.Missed:
 		w.ref.lostReply(c)
 	case world.Received:
@@ -131,7 +126,6 @@ func (w *World) made(of *world.Call) *call {
 	}
 	p := w.pop(of.Flight.PoP)
 	c.p, c.req, c.sent = p, decodeRequest(of.Body), p.Now()
-	p.newest[of.Flight.Worker] = c
 	if spoil := w.Fault.calls; spoil != nil {
 		spoil(p, &c.req)
 		of.Body = c.req.Append(nil)
@@ -160,12 +154,7 @@ func (w *World) leaves(of *world.Call, c *call) {
 		c.items = append(c.items, itemOf(&of.Asks[i]))
 	}
 	if of.Asks == nil {
-		m := decodeRequest(of.Body)
-		if spoil := w.Fault.called; spoil != nil && m.Reserve != nil {
-			spoil(&m)
-			of.Body = m.Append(nil)
-		}
-		c.items = w.items(m.Wants)
+		c.items = w.items(decodeRequest(of.Body).Wants)
 	}
 	w.ref.sent(c)
 	for i := range c.items {

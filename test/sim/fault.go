@@ -17,19 +17,14 @@ type Fault struct {
 
 	// Of the counters, or of a lease cache: how it is asked, and what it grants.
 	counters, cache func(v *visit)
-	// Of a region with a share: how its own store is asked, and what that stores in place of a record; nil: nothing.
-	own    func(v *visit)
+	// Of a region with a share: what its own store keeps in place of a record; nil: nothing.
 	record func(h *region, next []byte) []byte
-	// Of the aggregator: a call of a region, as it reads it.
-	called func(m *wire.Request)
 	// Of a service: a call as it reads it. The serial is another one for each copy.
 	served func(serial uint64, m *wire.Request)
-	// Of a PoP: a call that a worker makes, one that it has sent, a reply, and one that
-	// comes too late.
+	// Of a PoP: a call that a worker makes, one that it has sent, and a reply.
 	calls   func(p *pop, m *wire.Request)
 	sent    func(c *call)
 	replies func(m *wire.Response)
-	late    func(p *pop, c *call, body []byte) (*call, []byte)
 	// Of a PoP: its table, after a request and after each event, and what it rejects
 	// without asking its workers.
 	taken  func(p *pop, r *request)

@@ -7,16 +7,14 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // TestFaultsAreCaught breaks one thing at a time.
 func TestFaultsAreCaught(t *testing.T) {
 	catches(t, 200, func(seed uint64, f Fault) error { return play(t, seed+1, f) },
-		GrantsTwice, AppliesTwice, MergesLots, ParksTakes, OutlivesParent, GivesBackTwice, SpendsEarly, ChargesTwice, ForgetsDebts)
+		GrantsTwice, AppliesTwice, MergesLots, OutlivesParent, SpendsEarly, ChargesTwice, ForgetsDebts)
 }
 
 // catches plays up to so many runs with each fault, and wants a check to see it: a check that
@@ -80,59 +78,11 @@ var AppliesTwice = Fault{name: "applies twice", served: func(serial uint64, m *w
 // MixesWorkers: the calls of all workers of a PoP are taken for one sequence.
 var MixesWorkers = Fault{name: "mixes workers", served: func(_ uint64, m *wire.Request) { m.Worker = 1 }}
 
-// KeepsItsLots: a PoP that asks for who waits does not offer what it has.
-var KeepsItsLots = Fault{name: "keeps its lots", calls: func(p *pop, m *wire.Request) {
-	for i := range m.Wants {
-		if w := &m.Wants[i]; w.Need > 0 && w.Unused > 0 && p.keepLot(w) {
-			w.Unused = 0
-		}
-	}
-}}
-
-// keepLot puts what a want gives back into the place where it was.
-func (p *pop) keepLot(m *wire.Want) bool {
-	key := p.w.rules.find(m.Rule).counter(string(m.Key))
-	from := p.book(key).loose(m.Lease)
-	e := p.entry(key)
-	for i := range e.Leases {
-		if l := &e.Leases[i]; from != nil && l.Units == 0 {
-			*l = holder.Lease{Units: m.Unused, Lease: from.lease, Expiry: from.expiry}
-			return p.reader.Commit(p.Now()) == table.Stored
-		}
-	}
-	return false
-}
-
-// loose is a holding of a lease of which units are out of the table; nil if there are none.
-func (b *book) loose(l uint32) *holding {
-	b.audit()
-	for i := range b.held {
-		if h := &b.held[i]; h.lease == l && h.loose > 0 {
-			return h
-		}
-	}
-	return nil
-}
-
 // ForgetsDebts: a debt is not reported, and taken for acknowledged.
 var ForgetsDebts = Fault{name: "forgets debts", calls: func(_ *pop, m *wire.Request) {
 	for i := range m.Wants {
 		m.Wants[i].Overdrawn, m.Wants[i].Debt = 0, 0
 	}
-}}
-
-// GivesBackTwice: what is given back is sent again in a call of its own.
-var GivesBackTwice = Fault{name: "gives back twice", sent: func(c *call) {
-	if !c.p.w.chance(0.5) {
-		return
-	}
-	again := c.apart()
-	for _, m := range c.req.Wants {
-		if m.Unused > 0 {
-			again.add(m, m.Unused, m.Shape, m.Lease)
-		}
-	}
-	again.fly(c)
 }}
 
 // apart is another call of the same PoP, without wants, that no worker has made.
@@ -172,41 +122,11 @@ var ForgetsDenials = Fault{name: "forgets denials", replies: func(m *wire.Respon
 	}
 }}
 
-// TakesStale: a late reply is taken for one to the newest call of its worker.
-var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, c *call, body []byte) (*call, []byte) {
-	newest := p.newest[c.Flight.Worker]
-	if newest == nil || newest.Flight.Done || len(newest.req.Wants) != len(c.req.Wants) {
-		return c, body
-	}
-	m := decodeResponse(body)
-	m.Seq = newest.req.Seq
-	return newest, m.Append(nil)
-}}
-
 // DeniesItsOwn: a denial is taken for one of all that costs as much, whatever the PoP has
 // itself.
 var DeniesItsOwn = Fault{name: "denies its own", denies: func(p *pop, part Part) bool {
 	e, now := p.entry(part.Rule.counter(part.Key)), p.Now()
 	return now < e.Ends && e.Phase == holder.PhaseDenied && part.Cost >= e.Least && e.Available(now) < part.Cost
-}}
-
-// ParksTakes: a take is committed a little after it was acted upon.
-var ParksTakes = Fault{name: "parks takes", taken: func(p *pop, r *request) {
-	if !r.admitted || r.failed || !p.w.chance(0.2) {
-		return
-	}
-	part, life := r.parts[0], p.Life
-	key := part.Rule.counter(part.Key)
-	e := p.entry(key)
-	e.Leases = p.book(key).lots
-	p.reader.Commit(p.Now())
-	p.w.after(2*limit.Millisecond, func() {
-		if life == p.Life {
-			e := p.entry(key)
-			e.Take(&part.Rule.Terms, p.Now(), part.Cost)
-			p.reader.Commit(p.Now())
-		}
-	})
 }}
 
 // MergesLots: a top-up is added to the older lot and prolongs it.

@@ -21,7 +21,6 @@ type pop struct {
 	books  map[counterKey]*book // see book.go
 	event  []*book              // touched by the event that runs
 	apart  uint64               // counts calls that no worker has made
-	newest map[int]*call        // by worker
 }
 
 func (w *World) pop(of *world.PoP) *pop {
@@ -32,7 +31,7 @@ func (w *World) pop(of *world.PoP) *pop {
 	}
 	if p.life != of.Life {
 		w.ref.lives++
-		p.life, p.books, p.newest = of.Life, map[counterKey]*book{}, map[int]*call{}
+		p.life, p.books = of.Life, map[counterKey]*book{}
 		var store table.Store
 		store, _, p.seed = of.Table()
 		p.reader = table.New(store, 'E', pagesLog2, nil)

@@ -3,13 +3,11 @@ package sim
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // TestRandomOutages cuts regions off again and again, in any direction, while replicas and the aggregator restart,
@@ -136,12 +134,6 @@ func (w *World) changeShares(rs rule.Regions) {
 	w.world.SetRules(w.rules.set)
 }
 
-// outage cuts a region off in both directions, from one second of the run to another.
-func (w *World) outage(h *region, from, until limit.Micros) {
-	w.after(from*limit.Second, func() { h.cutOff(true, true) })
-	w.after(until*limit.Second, func() { h.cutOff(false, false) })
-}
-
 // TestReserveCatches breaks what promise 7 rests on.
 func TestReserveCatches(t *testing.T) {
 	catches(t, 12, func(seed uint64, f Fault) error {
@@ -154,11 +146,8 @@ func TestReserveCatches(t *testing.T) {
 			}
 		}
 		return c.play(t).err
-	}, ReservesTwice, WithholdsNothing, ForgetsItsUse, StoresNothing, KeepsPermission, CutLongAgo, StatesNoUse)
+	}, WithholdsNothing, StoresNothing, CutLongAgo)
 }
-
-// ReservesTwice: a grant of the reserve is not charged now and then.
-var ReservesTwice = Fault{name: "reserves twice", own: GrantsTwice.counters}
 
 // WithholdsNothing: the aggregator divides the whole limit while a region is cut off.
 var WithholdsNothing = Fault{name: "withholds nothing", counters: func(v *visit) {
@@ -166,11 +155,6 @@ var WithholdsNothing = Fault{name: "withholds nothing", counters: func(v *visit)
 		v.asks[i].Region = ""
 	}
 	v.acquire()
-}}
-
-// ForgetsItsUse: a region forgets in which windows it has used its reserve.
-var ForgetsItsUse = Fault{name: "forgets its use", record: func(h *region, next []byte) []byte {
-	return changed(h, next, func(r *reserve.Record) { r.Used, r.Span = nil, reserve.Span{} })
 }}
 
 // StoresNothing: a record is sent and used that was not stored.
@@ -181,23 +165,6 @@ var StoresNothing = Fault{name: "stores nothing", record: func(h *region, next [
 	return next
 }}
 
-// KeepsPermission: a region goes on in windows of which it has renounced the reserve.
-var KeepsPermission = Fault{name: "keeps permission", record: func(h *region, next []byte) []byte {
-	return changed(h, next, func(r *reserve.Record) {
-		if at := slices.Index(r.Used, r.Span); at >= 0 && r.Span.Until < h.Clock()+limit.Minute {
-			r.Span.Until += limit.Hour
-			r.Used = slices.Clone(r.Used)
-			r.Used[at] = r.Span
-		}
-	})
-}, called: func(m *wire.Request) {
-	for i := range m.Reserve.Used {
-		if u := &m.Reserve.Used[i]; u.Until > u.After+limit.Hour {
-			u.Until -= limit.Hour
-		}
-	}
-}}
-
 // CutLongAgo: the trickle of a region has all that came in since an hour before it was cut off.
 var CutLongAgo = Fault{name: "was cut off long ago", record: func(h *region, next []byte) []byte {
 	return changed(h, next, func(r *reserve.Record) {
@@ -206,9 +173,6 @@ var CutLongAgo = Fault{name: "was cut off long ago", record: func(h *region, nex
 		}
 	})
 }}
-
-// StatesNoUse: the aggregator does not hear what a region has used.
-var StatesNoUse = Fault{name: "states no use", called: func(m *wire.Request) { m.Reserve.Used = nil }}
 
 // changed is a record with a change.
 func changed(h *region, text []byte, change func(*reserve.Record)) []byte {

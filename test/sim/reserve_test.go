@@ -165,23 +165,6 @@ func TestCutOffRegion(t *testing.T) {
 	}
 }
 
-// TestCutOffWithinAWindow cuts a region off for a sixth of a window of five minutes. It goes on at its share of the rate,
-// a fifth of two a second. Where the window has room for that when the region is back, nothing is added to the limit.
-func TestCutOffWithinAWindow(t *testing.T) {
-	for used, c := range map[bool]struct {
-		rate float64
-		more int64
-	}{false: {0.9, 0}, true: {3, 20}} {
-		o := cutOff{seed: 1, spec: limit.Spec{Algorithm: limit.FixedWindow, Count: 600, Period: 5 * limit.Minute}, rate: c.rate, lasts: 305 * limit.Second}
-		o.more = func(w *World, _ *rand.Rand) { w.outage(w.regions[0], 75, 125) }
-		n := o.play(t)
-		cut, sum := n.between(1, 75, 125), n.between(1, 0, 300)+n.between(2, 0, 300)+n.between(3, 0, 300)
-		if n.err != nil || cut < 17 || sum < 598 && used || sum > 600+c.more {
-			t.Errorf("used up %v: %d by the region while it was cut off, %d in all, %v; want about 20, and at most %d", used, cut, sum, n.err, 600+c.more)
-		}
-	}
-}
-
 // TestTenMinutesOfAnHour cuts a region off for ten minutes of an hour, or makes its link slow and lossy. It goes on at its
 // share of the rate, a fifth of one a second, and nothing else is added to the limit. When the hour is used up, and the
 // aggregator can still say so, it is rejected like all.

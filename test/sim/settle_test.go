@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -68,13 +69,13 @@ func (s settlement) play(t *testing.T) {
 					counted[window] += int64(status / 401)
 				}
 			}}.asks(w, at)
-			w.After(at, func() { one.request(c.Start+at, s.place(pop), lasts, 1, int64(status/401)) })
+			w.After(at, func() { one.request(c.Start+at, pop%s.places(), lasts, 1, int64(status/401)) })
 		}
 		w.Run(2 * settleWindow)
 		return nil
 	}))
 	for window, n := range counted {
-		if n > of.Spec().Count*max(1, int64(s.places(pops))) {
+		if n > of.Spec().Count*int64(s.places()) {
 			t.Errorf("window %d: %d responses counted", window, n)
 		}
 	}
@@ -126,29 +127,12 @@ func (c client) asks(w *world.World, at limit.Micros) {
 	})
 }
 
-// places is how many counters the key has, and place which one a PoP uses.
-func (s settlement) places(pops int) int {
-	if s.scope() == rule.ScopeRegion {
-		return max(1, s.regions)
+// places is how many counters the key has. A PoP uses the one with its number, modulo places.
+func (s settlement) places() int {
+	if strings.Contains(s.fields, "scope: global") {
+		return 1
 	}
-	return 1
-}
-
-func (s settlement) place(pop int) int {
-	if s.scope() == rule.ScopeRegion {
-		return pop % max(1, s.regions)
-	}
-	return 0
-}
-
-func (s settlement) scope() rule.Scope {
-	if s.regions == 0 {
-		return rule.ScopePoP
-	}
-	if len(s.fields) > 13 && s.fields[len(s.fields)-13:] == "scope: global" {
-		return rule.ScopeGlobal
-	}
-	return rule.ScopeRegion
+	return max(1, s.regions)
 }
 
 // reserving is one exact limiter per place, in which each request takes units until its response comes.

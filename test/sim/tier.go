@@ -155,7 +155,7 @@ func (w *World) Wraps(s engine.Store, at world.Border, of *world.Life) engine.St
 	case world.Cached:
 		return w.spoil(s, w.Fault.cache)
 	case world.Own:
-		return &ownStore{w.spoil(s, w.Fault.own), w.life(of)}
+		return &ownStore{s, w.life(of)}
 	case world.Served:
 		return witness{s}
 	}
