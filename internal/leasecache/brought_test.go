@@ -1,7 +1,6 @@
 package leasecache_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -114,20 +113,16 @@ func TestLargerCountGivesBack(t *testing.T) {
 func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	t.Helper()
 	if gone {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		s.caches[0].Acquire(ctx, []engine.Ask{a}, make([]lease.Grant, 1))
-		<-ctx.Done()
-		time.Sleep(2 * time.Millisecond)
+		within(t, s.caches[0], time.Millisecond, a)
+		time.Sleep(3 * time.Millisecond)
 		return
 	}
-	grants := make([]lease.Grant, 1)
-	s.caches[0].Acquire(t.Context(), []engine.Ask{a}, grants)
-	if grants[0].Granted != a.Want.Want {
-		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, grants[0])
+	g := within(t, s.caches[0], time.Second, a)[0]
+	if g.Granted != a.Want.Want {
+		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, g)
 	}
-	a.Want = lease.Want{Unused: grants[0].Granted, Lease: grants[0].Lease}
-	s.caches[0].Acquire(t.Context(), []engine.Ask{a}, grants)
+	a.Want = lease.Want{Unused: g.Granted, Lease: g.Lease}
+	within(t, s.caches[0], time.Second, a)
 }
 
 // After a request that brought a limit the store gets each ask for its key for a minute, and has all

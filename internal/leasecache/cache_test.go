@@ -23,9 +23,7 @@ func TestCallerThatLeft(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 { // the second and third wait for the first one's ask, not for long
 			all.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-				defer cancel()
-				f.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]lease.Grant, 1))
+				within(t, f, 60*time.Millisecond, one(p, "k", 0))
 			})
 		}
 		all.Wait()
@@ -142,8 +140,7 @@ func TestTrace(t *testing.T) {
 			if n > 0 {
 				ctx = telemetry.WithWaiting(ctx, telemetry.ParseTraceParents(fmt.Sprintf("00-%032x-%016x-01", n, n)))
 			}
-			asks := []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
-			f.Acquire(ctx, asks, make([]lease.Grant, 1))
+			f.Acquire(ctx, []engine.Ask{one(p, "k", 0)}, make([]lease.Grant, 1))
 		}
 		caller(0)
 		all.Go(func() { caller(1) })

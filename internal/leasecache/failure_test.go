@@ -26,13 +26,6 @@ func judgmentOf(t testing.TB, j engine.Judge, p *engine.Policy, key string, cost
 	return v[0]
 }
 
-// charged is what the store has charged to a key.
-func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
-	grants := make([]lease.Grant, 1)
-	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
-	return grants[0].Limit - grants[0].Remaining
-}
-
 // replicas is several lease caches with their judges before one store.
 type replicas struct {
 	behind *far
@@ -52,13 +45,6 @@ func onReplicas(t *testing.T, n, room int, run func(*testing.T, *replicas)) {
 		defer r.behind.after.Store(0)
 		run(t, r)
 	})
-}
-
-// judgeWithinMillisecond judges a request whose deadline is a millisecond away.
-func judgeWithinMillisecond(t testing.TB, j engine.Judge, p *engine.Policy) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	j.Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]engine.Judgment, 1))
 }
 
 // flood sends a request to each replica in turn, every 5 ms, and counts judgments.
@@ -175,7 +161,9 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
-			judgeWithinMillisecond(t, r.judges[0], p)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			r.judges[0].Judge(ctx, []engine.Ask{one(p, "k", 0)}, make([]engine.Judgment, 1))
+			cancel()
 			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != engine.Sound {
 				t.Fatalf("beside callers that leave early: %+v", v)
 			}
@@ -191,26 +179,22 @@ func TestGiveBacksWhileTheStoreFails(t *testing.T) {
 			if c == lease.Leased {
 				p.Terms = p.Terms.ForAggregator()
 			}
-			ask := func(w lease.Want) lease.Grant {
-				grants := make([]lease.Grant, 1)
-				f.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: w}}, grants)
-				return grants[0]
-			}
 			var g lease.Grant
 			for range 500 {
-				g = ask(lease.Want{Need: 1, Waiting: 1, Want: 1})
+				g = ask(t, f, p, "k")
 				time.Sleep(10 * time.Millisecond)
 			}
 			if g.Granted != 1 {
 				t.Fatalf("%v: %+v", c, g)
 			}
 			behind.down.Store(true)
+			back := engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 900, Waiting: 900, Want: 900, Unused: 1, Lease: g.Lease}}
 			for range 400 { // for more than its leases
-				ask(lease.Want{Need: 900, Waiting: 900, Want: 900, Unused: 1, Lease: g.Lease})
+				within(t, f, time.Minute, back)
 				time.Sleep(100 * time.Millisecond)
 			}
 			behind.down.Store(false)
-			ask(lease.Want{Need: 1, Waiting: 1, Want: 1})
+			ask(t, f, p, "k")
 			time.Sleep(20 * time.Second)
 			if got := charged(t, behind.Store, p, "k"); got > 100+40 {
 				t.Errorf("%v: %d are charged, want about 100 of 500", c, got)

@@ -1,7 +1,6 @@
 package leasecache_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -60,11 +59,7 @@ func (s *site) offer(t *testing.T, p *engine.Policy, l load) {
 
 // acquire asks within the usual time.
 func (c *client) acquire(asks ...engine.Ask) []lease.Grant {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
-	defer cancel()
-	grants := make([]lease.Grant, len(asks))
-	c.store.Acquire(ctx, asks, grants)
-	return grants
+	return within(c.t, c.store, 100*time.Millisecond, asks...)
 }
 
 func (c *client) ask(p *engine.Policy, group uint32, need, want int64) engine.Ask {

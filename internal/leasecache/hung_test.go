@@ -74,19 +74,6 @@ func onShards(t *testing.T, run func(*testing.T, *leasecache.Store, *shards)) {
 	})
 }
 
-// within asks within a budget.
-func within(t testing.TB, s engine.Store, budget time.Duration, asks ...engine.Ask) []lease.Grant {
-	ctx, cancel := context.WithTimeout(t.Context(), budget)
-	defer cancel()
-	grants := make([]lease.Grant, len(asks))
-	s.Acquire(ctx, asks, grants)
-	return grants
-}
-
-func one(p *engine.Policy, key string, group uint32) engine.Ask {
-	return engine.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
-}
-
 // A node that hangs makes its own keys unavailable, and no others: neither of the
 // same call nor of the same request, whatever their consistency.
 func TestHungNodeHoldsUpNoOther(t *testing.T) {

@@ -90,14 +90,11 @@ func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store
 func TestLookOfACallerThatHasGone(t *testing.T) {
 	onCache(t, func(t *testing.T, s *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Count: 1000, Period: 300 * limit.Day}, lease.Leased)
-		grants := make([]lease.Grant, 1)
-		behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Want: 50}}}, grants)
+		within(t, behind.Store, time.Second, engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Want: 50}})
 		for _, patience := range []time.Duration{time.Millisecond, time.Second, time.Second} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Op: engine.Look}}, grants)
-			cancel()
+			g := within(t, s, patience, engine.Ask{Policy: p, Key: []byte("k"), Op: engine.Look})[0]
 			time.Sleep(100 * time.Millisecond)
-			if g := grants[0]; patience == time.Second && (g.Granted != 50 || g.Remaining != 950) || patience < time.Second && g.Status != lease.Unavailable {
+			if patience == time.Second && (g.Granted != 50 || g.Remaining != 950) || patience < time.Second && g.Status != lease.Unavailable {
 				t.Errorf("%+v within %v, want 950 left and 50 on lease", g, patience)
 			}
 		}

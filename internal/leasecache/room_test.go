@@ -123,10 +123,9 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 			if v := judgmentOf(t, r.judges[0], p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
 				t.Errorf("after its share was spent, %v: %+v", on, v)
 			}
-			back := make([]lease.Grant, 1)
-			r.caches[0].Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("back"), Want: lease.Want{Unused: 1, Lease: 7}}}, back)
-			if back[0].Status != lease.OK {
-				t.Errorf("a give-back waits for the store: %+v", back[0])
+			back := engine.Ask{Policy: p, Key: []byte("back"), Want: lease.Want{Unused: 1, Lease: 7}}
+			if g := within(t, r.caches[0], time.Second, back)[0]; g.Status != lease.OK {
+				t.Errorf("a give-back waits for the store: %+v", g)
 			}
 			r.behind.down.Store(false)
 			time.Sleep(5 * time.Second)

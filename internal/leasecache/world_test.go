@@ -161,10 +161,26 @@ func policyOf(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy
 	return ruled(t, "r", spec, c)
 }
 
-func ask(t testing.TB, s engine.Store, p *engine.Policy, key string) lease.Grant {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+func one(p *engine.Policy, key string, group uint32) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+}
+
+// within asks within a budget.
+func within(t testing.TB, s engine.Store, budget time.Duration, asks ...engine.Ask) []lease.Grant {
+	ctx, cancel := context.WithTimeout(t.Context(), budget)
 	defer cancel()
-	grants := make([]lease.Grant, 1)
-	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
-	return grants[0]
+	grants := make([]lease.Grant, len(asks))
+	s.Acquire(ctx, asks, grants)
+	return grants
+}
+
+// ask asks for one unit within the usual time.
+func ask(t testing.TB, s engine.Store, p *engine.Policy, key string) lease.Grant {
+	return within(t, s, 100*time.Millisecond, one(p, key, 0))[0]
+}
+
+// charged is what a store has charged to a key.
+func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
+	g := within(t, s, time.Second, engine.Ask{Policy: p, Key: []byte(key)})[0]
+	return g.Limit - g.Remaining
 }

@@ -43,8 +43,8 @@ func FuzzSlidingWindow(f *testing.F) { f.Fuzz(rapid.MakeFuzz(byDefinition(Slidin
 func FuzzSlidingLog(f *testing.F)    { f.Fuzz(rapid.MakeFuzz(byDefinition(SlidingLog))) }
 func FuzzConcurrency(f *testing.F)   { f.Fuzz(rapid.MakeFuzz(slotsByDefinition)) }
 
-// FuzzIllegal asks with numbers that nobody should send, at times that no clock
-// should show: nothing panics and nothing grows out of its range.
+// FuzzIllegal finds a limit that is neither rejected with a reason nor within the arithmetic. It asks with numbers that
+// nobody should send, at times that no clock should show: nothing panics and nothing grows out of its range.
 func FuzzIllegal(f *testing.F) {
 	seeds(func(algorithm uint8, count, period, extra int64, flags uint8) {
 		for _, n := range []int64{math.MinInt64, -1, 0, 1 << 53, math.MaxInt64} {
@@ -52,11 +52,21 @@ func FuzzIllegal(f *testing.F) {
 			f.Add(algorithm, count, period, extra, flags, int64(epoch), n, int64(5), n, -n)
 		}
 	})
+	f.Add(uint8(9), int64(-1), int64(-1), int64(-1), uint8(255), int64(0), int64(0), int64(0), int64(0), int64(0))
+	f.Add(uint8(0), MaxCount, int64(MaxPeriod), MaxCount, uint8(0), int64(0), int64(0), int64(0), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, algorithm uint8, count, period, extra int64, flags uint8, at, need, waiting, want, lead int64) {
 		l, err := fuzzLimit(algorithm, count, period, extra, flags)
 		if err != nil {
-			return // not a legal limit
+			var bad *SpecError
+			if !errors.As(err, &bad) || bad.Field == "" || bad.Reason == "" {
+				t.Fatalf("an error without a field or a reason: %v", err)
+			}
+			return
 		}
+		if again, err := New(l.Spec()); err != nil || *again != *l {
+			t.Fatalf("a spec with its defaults filled in is another limit: %+v, %v", l.Spec(), err)
+		}
+		checkExact(t, 0, l, l.Charge(State{}, epoch, l.capacity), epoch)
 		var st State
 		for i, now := range []Micros{Micros(at), Micros(at) + 1, epoch, Micros(lead), Micros(at)} {
 			var d Decision
@@ -73,30 +83,6 @@ func FuzzIllegal(f *testing.F) {
 			l.Peek(st, now, need)
 			l.Fresh(st, now)
 			l.PeriodFromID(now, uint32(lead))
-		}
-	})
-}
-
-// FuzzNew finds a spec that is neither rejected with a reason nor within the
-// arithmetic.
-func FuzzNew(f *testing.F) {
-	seeds(func(algorithm uint8, count, period, extra int64, flags uint8) {
-		f.Add(algorithm, count, period, extra, flags)
-	})
-	f.Add(uint8(9), int64(-1), int64(-1), int64(-1), uint8(255))
-	f.Add(uint8(0), MaxCount, int64(MaxPeriod), MaxCount, uint8(0))
-	f.Fuzz(func(t *testing.T, algorithm uint8, count, period, extra int64, flags uint8) {
-		l, err := fuzzLimit(algorithm, count, period, extra, flags)
-		if err != nil {
-			var bad *SpecError
-			if !errors.As(err, &bad) || bad.Field == "" || bad.Reason == "" {
-				t.Fatalf("an error without a field or a reason: %v", err)
-			}
-			return
-		}
-		checkExact(t, 0, l, l.Charge(State{}, epoch, l.capacity), epoch)
-		if again, err := New(l.Spec()); err != nil || *again != *l {
-			t.Fatalf("a spec with its defaults filled in is another limit: %+v, %v", l.Spec(), err)
 		}
 	})
 }
