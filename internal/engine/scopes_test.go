@@ -11,9 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // distant is a store that is a way off, or does not answer.
@@ -77,15 +75,9 @@ func (s *twoScopes) acquire(asks ...engine.Ask) []lease.Grant {
 // scopedPolicy is one of 10 units an hour.
 func scopedPolicy(t *testing.T, name string, scope rule.Scope) *engine.Policy {
 	t.Helper()
-	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}))(t)
-	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
+	p := ruling(t, name, lease.FailureAllow)
 	p.Scope = scope
 	return p
-}
-
-// askFor asks for units as one of a request.
-func askFor(p *engine.Policy, units int64) engine.Ask {
-	return engine.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
 // Requests with rules of both scopes, and what is left afterwards of 10 units of each.
@@ -112,7 +104,7 @@ func TestByScope(t *testing.T) {
 				here, everywhere := scopedPolicy(t, "here", rule.ScopeRegion), scopedPolicy(t, "everywhere", rule.ScopeGlobal)
 				s.global.delay, s.global.hangs = c.delay, c.hang
 				begin := time.Now()
-				g := s.acquire(askFor(here, c.region), askFor(everywhere, c.global))
+				g := s.acquire(units(here, "k", 1, c.region), units(everywhere, "k", 1, c.global))
 				took := time.Since(begin)
 				if g[0].Status != c.wantRegion || g[1].Status != c.wantGlobal {
 					t.Errorf("here %+v, everywhere %+v", g[0], g[1])
@@ -138,28 +130,19 @@ func TestByScope(t *testing.T) {
 // Each scope's own memory decides while its store does not answer.
 func TestFallByScope(t *testing.T) {
 	here, everywhere := scopedPolicy(t, "here", rule.ScopeRegion), scopedPolicy(t, "everywhere", rule.ScopeGlobal)
-	var falls [2]counting
+	var falls [2]books
 	f := engine.FallByScope(&falls[0], &falls[1])
-	for _, p := range []*engine.Policy{here, everywhere, everywhere} {
-		a := askFor(p, 1)
-		j := f.Fall(&a, 1)
-		f.Refund(&a, &j)
+	for i, p := range []*engine.Policy{here, everywhere, everywhere, here, here, everywhere} {
+		a := units(p, "k", 1, 1)
+		if j := f.Fall(&a, 1); i < 3 {
+			f.Refund(&a, &j)
+		}
 	}
-	if falls != [2]counting{{1, 1}, {2, 2}} {
+	if falls != [2]books{{admitted: 2, holders: 1}, {admitted: 1, holders: 1}} {
 		t.Errorf("%v", falls)
 	}
-	a := askFor(everywhere, 1)
+	a := units(everywhere, "k", 1, 1)
 	if j := engine.FallByScope(nil, nil).Fall(&a, 1); !j.Admitted || j.Degraded != engine.FailedAllow {
 		t.Errorf("on_failure: allow, without memory: %+v", j)
 	}
 }
-
-// counting is a fallback that counts its calls.
-type counting struct{ falls, refunds int }
-
-func (c *counting) Fall(a *engine.Ask, _ int) engine.Judgment {
-	c.falls++
-	return a.Policy.Failed(a.Policy.OnFailure.FailUncounted())
-}
-
-func (c *counting) Refund(*engine.Ask, *engine.Judgment) { c.refunds++ }

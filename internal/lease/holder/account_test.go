@@ -165,25 +165,6 @@ func TestNextWindow(t *testing.T) {
 	}
 }
 
-func TestExactProbesOneByOne(t *testing.T) {
-	s := newStory(t, perMinute, lease.Exact)
-	s.take(1000, 1, Wait, NoAsk)
-	s.take(1000, 1, Wait, NoAsk) // every request asks
-	s.ask(1000, 2, 2, NoAsk)     // and never for more than waits
-	s.reply(1004, denied(0, 500))
-	s.take(1503, 1, Reject, NoAsk)
-	s.take(1504, 1, Wait, NoAsk)   // the probe
-	s.take(1504, 1, Reject, NoAsk) // the others stay rejected
-	s.ask(1504, 1, 1, NoAsk)
-	s.reply(1508, ok(1, 0))
-	s.take(1509, 1, Reject, NoAsk) // nothing was left for another
-	s.take(1604, 1, Wait, NoAsk)
-	s.ask(1604, 1, 1, NoAsk)
-	s.reply(1608, ok(1, 5))
-	s.take(1609, 1, Wait, NoAsk)
-	s.lots(1609) // keeps no units
-}
-
 func TestFresh(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	for _, row := range []struct {
@@ -253,25 +234,4 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
 		}
 	}
-}
-
-func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
-	s := newStory(t, perMinute, lease.Optimistic)
-	if d := s.take(1000, 1, Admit, TopUp); d.Taken.Overdrawn != 1 {
-		t.Errorf("took %+v", d.Taken)
-	}
-	first := s.ask(1000, 0, 1, TopUp)
-	s.take(1001, 1, Wait, NoAsk) // one unit ahead of the answer, no more
-	second := s.ask(1101, 1, 1, NoAsk)
-	if first.Overdrawn != 1 || second.Overdrawn != 1 {
-		t.Errorf("reports %d, then %d: it is repeated until acknowledged", first.Overdrawn, second.Overdrawn)
-	}
-	s.reply(1105, ok(1, 900))
-	if s.account.Overdrawn != 0 {
-		t.Errorf("%d still to report", s.account.Overdrawn)
-	}
-	s.take(1110, 1, Admit, TopUp)
-	s.ask(1110, 0, 2, TopUp)
-	s.reply(1114, denied(0, 100))
-	s.take(1400, 1, Wait, NoAsk) // what is denied is not overdrawn
 }

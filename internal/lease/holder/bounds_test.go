@@ -67,6 +67,10 @@ func TestOverdraws(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	var a State
+	if d := a.Take(termsOf(t, perMinute, lease.Optimistic), at, 2); d.Verdict != Admit || d.Taken.Overdrawn != 2 || a.Overdrawn != 2 || a.Spent != 2 {
+		t.Errorf("2 that it overdraws: %+v, %+v", d, a)
+	}
 }
 
 // Whether a holder asks for the next window. It has room for two leases, and needs one place for that of the next.
@@ -128,6 +132,9 @@ func TestRejects(t *testing.T) {
 		"after the pause":                            {sliding, false, with(partial, func(a *State) { a.Left, a.Asked = 1, at-10 }), 5, false},
 		"denied":                                     {perMinute, false, denied, 5, true},
 		"denied, less than that":                     {perMinute, false, denied, 4, false},
+		"a denial ended, and another worker asks":    {perMinute, false, with(denied, func(a *State) { a.Ends, a.Asking = at, true }), 5, true},
+		"a denial ended, which was of more":          {perMinute, false, with(denied, func(a *State) { a.Ends, a.Asking = at, true }), 4, false},
+		"a denial ended, and that ask was lost":      {perMinute, false, with(denied, func(a *State) { a.Ends, a.Asking, a.Asked = at, true, at-50 }), 5, false},
 		"a denial ended, all is missing":             {perMinute, false, with(denied, func(a *State) { a.Ends, a.Left = at, 0 }), 1, true},
 		"a denial ended, units come at a known time": {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at+1, 0 }), 5, true},
 		"a denial ended, they are there":             {tokens, false, with(denied, func(a *State) { a.Ends, a.Left, a.RetryAt, a.Asked = at-50, 0, at, 0 }), 5, false},
@@ -386,6 +393,12 @@ func TestSmallChanges(t *testing.T) {
 	a = State{Phase: PhaseDenied, Ends: 5000, Least: 1}
 	if free, denied := a.Take(exact, at, 0), a.Take(exact, at, 1); free.Verdict != Admit || denied.Verdict != Reject {
 		t.Errorf("what costs nothing: %+v, and what costs a unit: %+v", free, denied)
+	}
+	a = State{Phase: PhaseDenied, Ends: at, Least: 1}
+	for i, verdict := range []Verdict{Wait, Reject, Reject, Wait} { // one request asks, and an interval later the next one
+		if d := a.Take(exact, at+[]lease.Millis{0, 0, 99, 100}[i], 1); d.Verdict != verdict {
+			t.Errorf("request %d after a denial: %+v", i, d)
+		}
 	}
 	a = State{Back: Backoff{Failures: 1}}
 	if a.Ask(terms, at, 1, 1, NoAsk); a.Back.Until != at+50 || a.Back.Failures != 2 {

@@ -69,19 +69,3 @@ func TestFollows(t *testing.T) {
 		}
 	}
 }
-
-// When a denial ends, one of several workers asks, also if the granter has units that it does not grant. Without
-// this each of 64 workers asks after each denial.
-func TestOneWorkerAsksAfterADenial(t *testing.T) {
-	s := newStory(t, perMinute, lease.Leased)
-	s.want = lease.Want{Need: 1, Waiting: 1, Want: 1}
-	s.reply(1000, denied(1, 100))
-	s.take(1099, 1, Reject, NoAsk)
-	s.take(1100, 1, Wait, NoAsk)
-	s.ask(1100, 1, 1, NoAsk)
-	s.take(1101, 1, Reject, NoAsk)
-	s.account.Least = 2
-	s.take(1101, 1, Wait, NoAsk) // less than was denied
-	s.take(1199, 2, Reject, NoAsk)
-	s.take(1200, 2, Wait, NoAsk) // the ask may be lost
-}
