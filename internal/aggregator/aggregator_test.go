@@ -1,6 +1,7 @@
 package aggregator_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,18 +35,12 @@ func (f from) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 
 // For a region that is alone the store is like the one behind it, to the last unit.
 func TestConformance(t *testing.T) {
-	alone := func(o enginetest.Options) engine.Store {
-		keys := o.MaxKeys
-		if keys == 0 {
-			keys = 100_000
-		}
+	alone := func(_ testing.TB, o enginetest.Options) engine.Store {
+		keys := cmp.Or(o.MaxKeys, 100_000)
 		counters := memory.New(memory.Config{MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now})
 		return from{aggregator.New(aggregator.Config{Store: counters, MaxKeys: 2 * keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"} // one region may have half
 	}
-	enginetest.Run(t, enginetest.Subject{
-		Doubts: true,
-		New:    func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
-	})
+	enginetest.Run(t, enginetest.Subject{Doubts: true, New: alone})
 }
 
 // shared is a limit of 100 units an hour that several regions share.
@@ -75,10 +70,7 @@ func newShared(t *testing.T, fair rule.Sharing, maxKeys int) *shared {
 // ask asks for units that wait, and reports so many rejected ones.
 func (s *shared) ask(region, key string, units, rejected int64) lease.Grant {
 	s.now += 100 * limit.Millisecond
-	asks := []engine.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: rejected}}}
-	grants := make([]lease.Grant, 1)
-	s.store.Acquire(context.Background(), asks, grants)
-	return grants[0]
+	return s.want(region, key, lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: rejected})
 }
 
 // After a reset the limit is divided anew, and what comes back of leases from before makes room for nobody but those
@@ -104,8 +96,7 @@ func TestReset(t *testing.T) {
 		if s.store.Keys() != 0 {
 			t.Error("what regions had of the key is still known")
 		}
-		back := []engine.Ask{{Policy: s.policy, Key: []byte("k"), Region: "eu", Want: lease.Want{Unused: 30, Lease: s.policy.Limit.PeriodID(s.now)}}}
-		s.store.Acquire(t.Context(), back, make([]lease.Grant, 1))
+		s.want("eu", "k", lease.Want{Unused: 30, Lease: s.policy.Limit.PeriodID(s.now)})
 		var got int64
 		for range 30 {
 			got += s.ask("us", "k", 10, 10).Granted + s.ask("eu", "k", 10, 10).Granted

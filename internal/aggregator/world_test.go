@@ -41,6 +41,7 @@ type reserves struct {
 
 // region is one that calls one of the aggregators twice a second.
 type region struct {
+	name   string
 	record reserve.Record
 	calls  int  // which aggregator
 	cut    bool // it calls nobody
@@ -63,14 +64,12 @@ func newReserves(t testing.TB, s limit.Spec, aggregators int) *reserves {
 	w.policy.Scope, w.policy.OnFailure, w.policy.Regions = rule.ScopeGlobal, lease.FailureLocal, quarters
 	w.below = memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: w.clock})
 	w.cell = w.below.NewCell()
-	for range aggregators {
-		w.stores = append(w.stores, nil)
-	}
+	w.stores = make([]*aggregator.Store, aggregators)
 	for i := range w.stores {
 		w.start(i)
 	}
 	for i, name := range []string{"eu", "us"} {
-		w.regions[name] = &region{record: reserve.Record{ID: uint64(i + 1)}, calls: i % aggregators, used: map[limit.Micros]int64{}}
+		w.regions[name] = &region{name: name, record: reserve.Record{ID: uint64(i + 1)}, calls: i % aggregators, used: map[limit.Micros]int64{}}
 	}
 	return w
 }
@@ -122,17 +121,17 @@ func (w *reserves) pass(d limit.Micros) {
 		w.exchange()
 		for _, name := range slices.Sorted(maps.Keys(w.regions)) {
 			if r := w.regions[name]; !r.cut && w.now%(limit.Second/2) < limit.Second/4 {
-				w.call(name, r)
+				w.call(r)
 			}
 		}
 	}
 }
 
 // call states what a region has renounced, and takes the reply.
-func (w *reserves) call(name string, r *region) {
+func (w *reserves) call(r *region) {
 	st := r.record.Statement()
 	var reply *reserve.Reply
-	reply, r.err = w.stores[r.calls].Heard(name, &st)
+	reply, r.err = w.stores[r.calls].Heard(r.name, &st)
 	if r.err == nil && reply != nil {
 		r.record = r.record.Replied(*reply).Renounced(reply.At, w.now, w.now, []reserve.Window{w.window})
 	}
@@ -142,8 +141,9 @@ func (w *reserves) call(name string, r *region) {
 // reserve. It is no more than the region may have.
 func (w *reserves) spend(name string) (got int64) {
 	r := w.regions[name]
-	if r.call(w) {
-		for {
+	if !r.cut {
+		w.call(r)
+		for r.err == nil {
 			asks := []engine.Ask{{Policy: w.policy, Key: []byte("k"), Region: name, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
 			grants := make([]lease.Grant, 1)
 			w.stores[r.calls].Acquire(context.Background(), asks, grants)
@@ -160,28 +160,11 @@ func (w *reserves) spend(name string) (got int64) {
 	r.record, p = r.record.Permitted(w.now)
 	begin := w.window.Begin(w.now)
 	if part, ok := p.For(w.window, begin); ok {
-		s := w.policy.Limit.Spec()
-		most := part.Of(s.Count)
-		if w.window.Refills {
-			most = reserve.Trickle(s, part, begin, p.Cut, w.now)
-		}
+		most := part.Of(w.policy.Limit.Spec().Count)
 		got += most - r.used[begin]
 		r.used[begin] = most
 	}
 	return got
-}
-
-// call reports whether the region is answered.
-func (r *region) call(w *reserves) bool {
-	if r.cut {
-		return false
-	}
-	for name, one := range w.regions {
-		if one == r {
-			w.call(name, r)
-		}
-	}
-	return r.err == nil
 }
 
 // want demands what a region can spend.
