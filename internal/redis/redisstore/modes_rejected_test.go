@@ -20,84 +20,65 @@ import (
 // with what Redis or TLS has against it, and asks are Unavailable meanwhile.
 func TestRejected(t *testing.T) {
 	t.Parallel()
+	server := func(options ...redistest.Option) func(*testing.T) deployment {
+		return func(t *testing.T) deployment { return single(redistest.Start(t, options...)) }
+	}
+	sentinels := func(options ...redistest.Option) func(*testing.T) deployment {
+		return func(t *testing.T) deployment { return watched(redistest.StartSentinel(t, 0, options...)) }
+	}
+	a := pki.NewAuthority()
 	for _, c := range []struct {
-		name  string
-		start func(*testing.T) topology.Config
-		want  []string // beside the address of a server
+		name   string
+		start  func(*testing.T) deployment
+		change func(*topology.Config)
+		want   []string // beside the address of a server
 	}{
-		{"wrong password", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t, redistest.Users(usersOf(t, secret)...)))
-			d.config.Username, d.config.Password = "weir", always("wrong")
-			return d.config
+		{"wrong password", server(redistest.Users(usersOf(t, secret)...)), func(c *topology.Config) {
+			c.Username, c.Password = "weir", always("wrong")
 		}, []string{"WRONGPASS", "set a user name and password"}},
-		{"no password", func(t *testing.T) topology.Config {
-			return single(redistest.Start(t, redistest.Password(secret))).config
-		}, []string{"NOAUTH", "demands a password"}},
-		{"password of a file that is not there", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t, redistest.Password(secret)))
-			d.config.Password = func() (string, error) { return "", errors.New("open /run/secrets/redis: no such file or directory") }
-			return d.config
+		{"no password", server(redistest.Password(secret)), nil, []string{"NOAUTH", "demands a password"}},
+		{"password of a file that is not there", server(redistest.Password(secret)), func(c *topology.Config) {
+			c.Password = func() (string, error) { return "", errors.New("open /run/secrets/redis: no such file or directory") }
 		}, []string{"/run/secrets/redis", "make the password readable"}},
-		{"wrong password of sentinels", func(t *testing.T) topology.Config {
-			d := watched(redistest.StartSentinel(t, 0, redistest.Password(secret)))
-			d.config.Password = always(secret)
-			return d.config
+		{"wrong password of sentinels", sentinels(redistest.Password(secret)), func(c *topology.Config) {
+			c.Password = always(secret)
 		}, []string{"sentinel", "NOAUTH", "demands a password"}},
-		{"unknown master", func(t *testing.T) topology.Config {
-			d := watched(redistest.StartSentinel(t, 0))
-			d.config.SentinelMaster = "waterfall"
-			return d.config
+		{"unknown master", sentinels(), func(c *topology.Config) {
+			c.SentinelMaster = "waterfall"
 		}, []string{`no master named "waterfall"`, "SENTINEL MASTERS"}},
-		{"servers of another authority", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t, redistest.TLS(pki.NewAuthority())))
-			d.config.TLS = showing(pki.NewAuthority())
-			return d.config
+		{"servers of another authority", server(redistest.TLS(a)), func(c *topology.Config) {
+			c.TLS = showing(pki.NewAuthority())
 		}, []string{"certificate signed by unknown authority", "trust the authority"}},
-		{"another name in the certificate", func(t *testing.T) topology.Config {
-			a := pki.NewAuthority()
-			d := single(redistest.Start(t, redistest.TLS(a)))
-			d.config.TLS = func() *tls.Config {
-				c := a.Client("weir")
-				c.ServerName = "redis.example"
-				return c
+		{"another name in the certificate", server(redistest.TLS(a)), func(c *topology.Config) {
+			c.TLS = func() *tls.Config {
+				ours := a.Client("weir")
+				ours.ServerName = "redis.example"
+				return ours
 			}
-			return d.config
 		}, []string{"certificate is valid for localhost, not redis.example", "set the server name"}},
-		{"no certificate of our own", func(t *testing.T) topology.Config {
-			a := pki.NewAuthority()
-			d := single(redistest.Start(t, redistest.TLS(a)))
-			d.config.TLS = func() *tls.Config { return a.Client() }
-			return d.config
+		{"no certificate of our own", server(redistest.TLS(a)), func(c *topology.Config) {
+			c.TLS = func() *tls.Config { return a.Client() }
 		}, []string{"configure a client certificate"}},
-		{"no TLS", func(t *testing.T) topology.Config {
-			return single(redistest.Start(t, redistest.TLS(pki.NewAuthority()))).config
-		}, []string{"turn TLS on"}},
-		{"TLS where there is none", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t))
-			d.config.TLS = showing(pki.NewAuthority())
-			return d.config
-		}, []string{"turn TLS off"}},
-		{"a server in place of a cluster", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t))
-			d.config.Mode = topology.Cluster
-			return d.config
+		{"no TLS", server(redistest.TLS(a)), nil, []string{"turn TLS on"}},
+		{"TLS where there is none", server(), func(c *topology.Config) { c.TLS = showing(a) }, []string{"turn TLS off"}},
+		{"a server in place of a cluster", server(), func(c *topology.Config) {
+			c.Mode = topology.Cluster
 		}, []string{"cluster support disabled", "use mode single"}},
-		{"a cluster without slots", func(t *testing.T) topology.Config {
-			return single(redistest.Start(t, redistest.Args("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(proc.FreePort(t))))).config
-		}, []string{"no slots", "create it"}},
-		{"servers in place of sentinels", func(t *testing.T) topology.Config {
-			d := single(redistest.Start(t))
-			d.config.Mode, d.config.SentinelMaster = topology.Sentinel, "weir"
-			return d.config
+		{"a cluster without slots", server(redistest.Args("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(proc.FreePort(t)))), nil,
+			[]string{"no slots", "create it"}},
+		{"servers in place of sentinels", server(), func(c *topology.Config) {
+			c.Mode, c.SentinelMaster = topology.Sentinel, "weir"
 		}, []string{"sentinel", "unknown command", "choose the mode"}},
-		{"sentinels in place of a server", func(t *testing.T) topology.Config {
-			return topology.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
+		{"sentinels in place of a server", sentinels(), func(c *topology.Config) {
+			*c = topology.Config{Addrs: c.Addrs[:1]}
 		}, []string{"unknown command", "choose the mode"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			config := c.start(t)
-			config.Timeout = topology.DefaultTimeout
+			config := c.start(t).config
+			if config.Timeout = topology.DefaultTimeout; c.change != nil {
+				c.change(&config)
+			}
 			s := launch(t, Config{Redis: config})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
