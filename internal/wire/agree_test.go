@@ -70,21 +70,17 @@ func TestAppendsToDst(t *testing.T) {
 
 // The numbers of statuses and outcomes are those of quota.proto.
 func TestNumbersMatch(t *testing.T) {
-	statuses := map[lease.Status]quotav1.Status{
-		0: quotav1.Status_STATUS_UNSPECIFIED, lease.OK: quotav1.Status_STATUS_OK, lease.Denied: quotav1.Status_STATUS_DENIED,
-		lease.Unavailable: quotav1.Status_STATUS_UNAVAILABLE, lease.UnknownRule: quotav1.Status_STATUS_UNKNOWN_RULE,
+	statuses := map[lease.Status]string{
+		0: "STATUS_UNSPECIFIED", lease.OK: "STATUS_OK", lease.Denied: "STATUS_DENIED", lease.Unavailable: "STATUS_UNAVAILABLE", lease.UnknownRule: "STATUS_UNKNOWN_RULE",
 	}
-	for ours, theirs := range statuses {
-		if int32(ours) != int32(theirs) || len(statuses) != len(quotav1.Status_name) {
-			t.Errorf("status %v is %d here; quota.proto has %d", theirs, ours, len(quotav1.Status_name))
+	for number, name := range statuses {
+		if quotav1.Status_name[int32(number)] != name || len(statuses) != len(quotav1.Status_name) {
+			t.Errorf("%s is %d here; quota.proto has %v", name, number, quotav1.Status_name)
 		}
 	}
-	for ours, theirs := range map[wire.Outcome]quotav1.Outcome{
-		wire.OutcomeAdmitted: quotav1.Outcome_OUTCOME_ADMITTED, wire.OutcomeDenied: quotav1.Outcome_OUTCOME_DENIED,
-		wire.OutcomeUnavailable: quotav1.Outcome_OUTCOME_UNAVAILABLE, wire.OutcomeWouldDeny: quotav1.Outcome_OUTCOME_WOULD_DENY,
-	} {
-		if int32(ours) != int32(theirs) {
-			t.Errorf("outcome %v is %d here", theirs, ours)
+	for number, name := range []string{wire.OutcomeAdmitted: "OUTCOME_ADMITTED", wire.OutcomeDenied: "OUTCOME_DENIED", wire.OutcomeUnavailable: "OUTCOME_UNAVAILABLE", wire.OutcomeWouldDeny: "OUTCOME_WOULD_DENY"} {
+		if name != "" && quotav1.Outcome_name[int32(number)] != name {
+			t.Errorf("%s is %d here", name, number)
 		}
 	}
 }

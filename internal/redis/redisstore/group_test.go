@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,50 +32,6 @@ func together(asks ...engine.Ask) []engine.Ask {
 		asks[i].Group = 7
 	}
 	return asks
-}
-
-// Groups over two nodes race for what both have too little of: every group gets all
-// or nothing, and what is charged is what was admitted, though races are lost.
-func groupsRace(t *testing.T, c *redistest.Cluster) {
-	s := onCluster(t, c, Config{})
-	const each = 60
-	for round := range 6 {
-		key := fmt.Sprint("k", round)
-		p := apart(t, c, key, 150, 100)
-		var admitted, alone, rejected atomic.Int64
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				for n := range each {
-					if (n+i)%4 == 0 { // somebody else takes of one of them
-						alone.Add(acquire(t, s, plenty, one(p[1], key))[0].Granted)
-						continue
-					}
-					asks := together(one(p[0], key), one(p[1], key))
-					if n%2 == 0 {
-						asks[0], asks[1] = asks[1], asks[0]
-					}
-					g := acquire(t, s, plenty, asks...)
-					switch {
-					case g[0].Granted == 1 && g[1].Granted == 1:
-						admitted.Add(1)
-					case g[0].Granted+g[1].Granted == 0 && (g[0].Status == lease.Denied || g[1].Status == lease.Denied):
-						rejected.Add(1)
-					default:
-						t.Errorf("in part: %+v", g)
-					}
-				}
-			})
-		}
-		all.Wait()
-		left := []int64{remaining(t, s, p[0], key), remaining(t, s, p[1], key)}
-		if left[0] != 150-admitted.Load() || left[1] != 100-admitted.Load()-alone.Load() {
-			t.Errorf("%d groups and %d alone were admitted; left are %d of 150 and %d of 100", admitted.Load(), alone.Load(), left[0], left[1])
-		}
-		if rejected.Load() == 0 || left[1] != 0 {
-			t.Errorf("%d were rejected with %d left: this was no race", rejected.Load(), left[1])
-		}
-	}
 }
 
 // A race that is lost gives back: between the rounds somebody takes the last unit.

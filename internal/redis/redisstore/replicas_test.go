@@ -4,40 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
-
-// Replicas share one limit to the unit, on the server's clock.
-func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
-	p := policyOf(t, "shared", limit.Spec{Algorithm: limit.SlidingLog, Count: 500, Period: limit.Hour})
-	var granted atomic.Int64
-	var all sync.WaitGroup
-	for range 3 {
-		s := onCluster(t, c, Config{})
-		for range 3 {
-			all.Go(func() {
-				for range 100 {
-					g := acquire(t, s, plenty, one(p, "k"))[0]
-					if g.Status == lease.Unavailable {
-						t.Errorf("%+v", g)
-					}
-					granted.Add(g.Granted)
-				}
-			})
-		}
-	}
-	all.Wait()
-	if n := granted.Load(); n != 500 {
-		t.Errorf("900 requests on 3 replicas were granted %d, want 500", n)
-	}
-}
 
 // Each replica learns how many are alive, and keeps the number while Redis is away. A replica that leaves is missed
 // at once, one that was killed a little later, also if Redis' clock was set back since.
