@@ -76,10 +76,7 @@ func TestConcurrencyAgainstDefinition(t *testing.T) { rapid.Check(t, slotsByDefi
 // slotsByDefinition takes and gives back slots in any order.
 func slotsByDefinition(t *rapid.T) {
 	s := Spec{Algorithm: Concurrency, Count: rapid.Int64Range(0, 30).Draw(t, "count")}
-	l, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := mustNew(t, s)
 	var st Slots
 	w, now := &slotTwin{spec: l.Spec(), held: map[uint64]Holding{}}, epoch
 	for range rapid.IntRange(1, 80).Draw(t, "steps") {

@@ -9,10 +9,7 @@ import (
 // Long traces at one pace, so that much expires and its memory is used again.
 func TestSlidingLogReclaims(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, err := New(Spec{Algorithm: SlidingLog, Count: rapid.Int64Range(1, 300).Draw(t, "count"), Period: Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := mustNew(t, Spec{Algorithm: SlidingLog, Count: rapid.Int64Range(1, 300).Draw(t, "count"), Period: Second})
 		steps := make([]step, rapid.IntRange(1, 1500).Draw(t, "length"))
 		pace := Second / Micros(rapid.Int64Range(1, 600).Draw(t, "per second"))
 		ahead := rapid.Int64Range(0, 3).Draw(t, "ahead")

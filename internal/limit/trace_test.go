@@ -1,6 +1,10 @@
 package limit
 
-import "testing"
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 const ms = Millisecond
 
@@ -193,7 +197,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func mustNew(t testing.TB, s Spec) *Limit {
+func mustNew(t rapid.TB, s Spec) *Limit {
 	t.Helper()
 	l, err := New(s)
 	if err != nil {

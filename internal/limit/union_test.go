@@ -16,10 +16,7 @@ func TestUnion(t *testing.T) {
 			{Algorithm: SlidingWindow, Count: 7, Period: 10 * Second}, {Algorithm: SlidingWindow, Count: 20, Period: Day},
 			{Algorithm: FixedWindow, Count: 7, Period: 10 * Second, ChargeRejected: true}, {Algorithm: FixedWindow, Count: 7, Period: 30 * Day, Calendar: months},
 		}).Draw(t, "spec")
-		l, err := New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := mustNew(t, spec)
 		exact := spec.Algorithm != SlidingWindow && spec.Align == AlignClock
 		step := func() Micros { return Micros(rapid.Int64Range(0, int64(spec.Period/3)).Draw(t, "step")) }
 		remaining := func(st State, at Micros) int64 { return l.Peek(st, at, 0).Remaining }
