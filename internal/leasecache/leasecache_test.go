@@ -33,34 +33,24 @@ func newCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store
 	return f
 }
 
-func TestConformance(t *testing.T) {
-	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, 0) },
-		Cached: true,
-		Asked:  asked,
-		Settle: settle(t),
-	})
-}
+func TestConformance(t *testing.T) { conformance(t, 0) }
 
 // All of it holds as well where keys take each other's only place.
 func TestConformanceWithoutRoom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
 	}
-	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, 1) },
-		Cached: true,
-		Asked:  asked,
-		Settle: settle(t),
-	})
+	conformance(t, 1)
 }
 
-func asked(s engine.Store) uint64 { return s.(*leasecache.Store).Stats().Asked }
-
-// settle lets a lease cache send what is due.
-func settle(t testing.TB) func(engine.Store) {
-	return func(s engine.Store) {
-		s.(*leasecache.Store).Flush(t.Context())
-		time.Sleep(time.Millisecond) // Run may be sending too
-	}
+func conformance(t *testing.T, maxKeys int) {
+	enginetest.Run(t, enginetest.Subject{
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, maxKeys) },
+		Cached: true,
+		Asked:  func(s engine.Store) uint64 { return s.(*leasecache.Store).Stats().Asked },
+		Settle: func(s engine.Store) {
+			s.(*leasecache.Store).Flush(t.Context())
+			time.Sleep(time.Millisecond) // Run may be sending too
+		},
+	})
 }

@@ -74,11 +74,8 @@ func (n *place) serve(c net.Conn) {
 	commands := make(chan []string, 1000)
 	go func() {
 		defer close(commands)
-		for r := bufio.NewReader(c); ; {
-			command, err := readCommand(r)
-			if err != nil {
-				return
-			}
+		lines := bufio.NewScanner(c)
+		for command := readCommand(lines); command != nil; command = readCommand(lines) {
 			commands <- command
 		}
 	}()
@@ -117,32 +114,16 @@ func (n *place) answer(command []string) string {
 	return ":1\r\n"
 }
 
-// readCommand reads an array of bulk strings.
-func readCommand(r *bufio.Reader) ([]string, error) {
-	line := func() (int, error) {
-		text, err := r.ReadString('\n')
-		if err != nil {
-			return 0, err
+// readCommand reads an array of strings without line breaks, each after its length; nil: the connection has ended.
+func readCommand(lines *bufio.Scanner) (words []string) {
+	if lines.Scan() {
+		n, _ := strconv.Atoi(strings.TrimPrefix(lines.Text(), "*"))
+		for range n {
+			_ = lines.Scan() && lines.Scan()
+			words = append(words, lines.Text())
 		}
-		return strconv.Atoi(strings.TrimSpace(text)[1:])
 	}
-	n, err := line()
-	if err != nil {
-		return nil, err
-	}
-	words := make([]string, n)
-	for i := range words {
-		size, err := line()
-		if err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+2)
-		if _, err := io.ReadFull(r, word); err != nil {
-			return nil, err
-		}
-		words[i] = string(word[:size])
-	}
-	return words, nil
+	return words
 }
 
 // A cluster begins anew at other addresses, all at once; the seeds, or the configuration endpoint, lead to them.
