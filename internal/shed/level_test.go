@@ -1,9 +1,6 @@
 package shed
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // after is the ratio after so many ms of ticks at a utilization, from a level on.
 func after(p Profile, level, millis, utilization int64) int64 {
@@ -51,30 +48,6 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// What a clock does to a level: at most one delay at once, and never backwards.
-func TestClockOfLevel(t *testing.T) {
-	for _, p := range []Profile{Slow, Fast} {
-		delay, hour := -p.Lowest(), int64(3_600_000)
-		for _, c := range []struct {
-			name                    string
-			level, dt, used, result int64
-		}{
-			{"stands still", 0, 0, 1000, 0},
-			{"goes back an hour", 0, -hour, 1000, 0},
-			{"goes back, idle", 1000, -hour, 0, 1000},
-			{"jumps an hour, from the lowest", p.Lowest(), hour, 1000, 0},
-			{"jumps an hour", 0, hour, 1000, delay},
-			{"jumps an hour, idle", delay, hour, 0, 0},
-			{"least number", 0, math.MinInt64, 1000, 0},
-			{"greatest number", p.Lowest(), math.MaxInt64, math.MaxInt64, 0},
-		} {
-			if got := p.Next(c.level, c.dt, c.used); got != c.result {
-				t.Errorf("%v: clock %s: %d, want %d", p, c.name, got, c.result)
-			}
-		}
-	}
-}
-
 func TestUtilization(t *testing.T) {
 	for _, c := range []struct {
 		name                        string
@@ -110,12 +83,5 @@ func TestClassCapacity(t *testing.T) {
 		if got := ClassCapacity(c.capacity, c.percent); got != c.want {
 			t.Errorf("%d %% of %d: %d, want %d", c.percent, c.capacity, got, c.want)
 		}
-	}
-}
-
-func TestWords(t *testing.T) {
-	if Bulk.String() != "bulk" || Critical.String() != "critical" || Class(9).String() != "unknown" ||
-		Slow.String() != "slow" || Fast.String() != "fast" || Profile(9).String() != "unknown" {
-		t.Error("words are not those of the rule language")
 	}
 }

@@ -138,7 +138,7 @@ func TestWindow(t *testing.T) {
 	}{
 		{"at once", 0, 0, 1}, {"late in the half", 0, 999, 1}, {"in the next half", 0, 1999, 1}, {"two halves later", 0, 2000, 0},
 		{"from late in a half to late in the next", 999, 1999, 1}, {"from late in a half to the one after the next", 999, 2000, 0},
-		{"much later", 0, 720_000, 0}, {"before", 0, -1, 0}, {"much before", 0, -720_000, 0}, {"before 1970", 0, -2_000_000_000, 0},
+		{"before", 0, -1, 0}, {"before 1970", 0, -2_000_000_000, 0},
 	} {
 		s, r := new(Seen), new(Responses)
 		s.Add(noon+c.then*seenMillis/1000, Low, 3)

@@ -13,10 +13,7 @@ import (
 
 const countRules = `
   - { name: exact, match: { path: { prefix: /exact } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401, 5xx] } }
-  - { name: pop, match: { path: { prefix: /pop } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] } }
-  - { name: leased, match: { path: { prefix: /leased } }, key: [ { header: x-user } ], limit: 20/1d, consistency: leased, timeout: 1s, on_failure: deny, count: { status: [401] } }
   - { name: locked, match: { path: { prefix: /locked } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { status: [401] }, on_limit: { block: 1h } }
-  - { name: locked-pop, match: { path: { prefix: /alone } }, key: [ { header: x-user } ], limit: 5/1d, scope: pop, count: { status: [401] }, on_limit: { block: 1s } }
   - { name: grpc, match: { path: { prefix: /grpc } }, key: [ { header: x-user } ], limit: 5/1d, timeout: 1s, on_failure: deny, count: { grpc_status: [16] } }
 `
 
@@ -57,19 +54,6 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 				t.Errorf("%d attempts of two requests that Envoy tried three times each", n)
 			}
 		})
-		t.Run("scope pop at "+p.Name, func(t *testing.T) {
-			for range 20 {
-				expect(t, get(one, "/pop", ann, "200"), 200, map[string]string{"RateLimit": `^"pop";r=5;`})
-			}
-			for range 5 {
-				expect(t, get(one, "/pop", ann, "401"), 401, nil)
-				expect(t, get(one, "/alone", ann, "401"), 401, nil)
-			}
-			expect(t, get(one, "/alone", ann, "200"), 429, map[string]string{"Retry-After": "^1$"})
-			expect(t, get(one, "/pop", ann, "200"), 429, nil)
-			expect(t, get(other, "/pop", ann, "200"), 200, nil)
-			expect(t, get(other, "/alone", ann, "200"), 200, nil)
-		})
 		t.Run("gRPC at "+p.Name, func(t *testing.T) {
 			for range 5 {
 				expect(t, get(one, "/grpc", ann, "grpc-trailer 0"), 200, nil)
@@ -90,21 +74,6 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 			}
 		})
 	}
-	t.Run("leased", func(t *testing.T) {
-		for i := range 100 {
-			expect(t, get(i%2, "/leased", "ann", "200"), 200, nil)
-		}
-		failed := 0
-		proc.Eventually(t, 30*time.Second, "20 failures are counted", func() bool {
-			if get(failed%2, "/leased", "ann", "401").Status == 401 {
-				failed++
-			}
-			return failed >= 20
-		})
-		for i := range 10 {
-			expect(t, get(i%2, "/leased", "ann", "401"), 429, nil)
-		}
-	})
 	t.Run("lock-out", func(t *testing.T) {
 		blocked := map[string]string{"Retry-After": `^3(600|59\d)$`, "RateLimit": `^"locked";r=0;t=3`}
 		for i := range 5 {

@@ -271,12 +271,16 @@ func TestOthersComeAfterTheSuspect(t *testing.T) {
 
 // A key without a limit has no quota to state.
 func TestUnlimitedKey(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	r := w.request(0, "/v1/", "ann")
-	w.answerAs(0, func(m *wire.Response) { m.Grants[0].Limit = lease.Unlimited })
-	r.Quotas(func(q *Quota) { t.Errorf("it states %+v", q) })
-	if r.Outcome != Admit || r.Governing(rule.AnyHeaders) != nil {
-		t.Errorf("outcome %d, %+v governs", r.Outcome, r.Governing(rule.AnyHeaders))
+	w := newWorld(t, 2, userRule)
+	for i := range 9 { // the first by the region, the last from a lease or a sublease, by two workers
+		r := w.request(i%2, "/v1/", "ann")
+		for len(w.calls) > 0 {
+			w.answerAs(0, func(m *wire.Response) { m.Grants[0].Limit = lease.Unlimited })
+		}
+		r.Quotas(func(q *Quota) { t.Errorf("request %d states %+v", i, q) })
+		if r.Outcome != Admit || r.Governing(rule.AnyHeaders) != nil {
+			t.Errorf("request %d: outcome %d, %+v governs", i, r.Outcome, r.Governing(rule.AnyHeaders))
+		}
 	}
 }
 

@@ -42,47 +42,6 @@ func (w *world) ends(worker int, r *Request) {
 	w.collect()
 }
 
-// TestSettle: of a limit of 5 that counts failures any number of successes may use the key one after the other, and five
-// failures use it up for all. A stream that ends without a response of the upstream counts for nothing.
-func TestSettle(t *testing.T) {
-	for name, rules := range failureRules(5) {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, rules)
-			admit := func(want Outcome, why string) *Request {
-				t.Helper()
-				r := w.answered(0, "/", "ann")
-				if r.Outcome != want {
-					t.Fatalf("%s: outcome %d, want %d", why, r.Outcome, want)
-				}
-				return r
-			}
-			for range 30 {
-				w.now += 50
-				r := admit(Admit, "successes do not count")
-				w.responds(0, r, 200)
-				w.responds(0, r, 200) // settled already
-			}
-			for i := range 5 {
-				w.now += 50
-				w.ends(0, admit(Admit, "streams without a response do not count"))
-				local := admit(Admit, "responses of Envoy do not count")
-				w.workers[0].Settle(w.now, local, settle.Response{Status: 401})
-				w.ends(0, local)
-				failed := admit(Admit, fmt.Sprint("after failures: ", i))
-				w.responds(0, failed, 401+i%2*101) // 401 and 502
-				w.workers[0].Settle(w.now, failed, settle.Response{Upstream: true, Status: 200})
-			}
-			w.now += 1100
-			w.ends(0, admit(Deny, "five failures"))
-			w.pass(10_000)
-			w.ends(0, admit(Deny, "five failures, and time to forget them"))
-			if w.ends(0, admit(Deny, "still")); w.workers[0].BeforeAny+w.workers[0].Unreported > 0 {
-				t.Error("something was not counted")
-			}
-		})
-	}
-}
-
 // TestBlocked: five failures block a key, whatever its window does, and each rejection states the rest of the block, also one
 // that the PoP remembers.
 func TestBlocked(t *testing.T) {

@@ -127,31 +127,6 @@ func TestNoRetryAfter(t *testing.T) {
 	}
 }
 
-// A key with a limit of its own: responses state that limit, whoever decides.
-func TestUnlimited(t *testing.T) {
-	rules := strings.Replace(userRules, `"limit":"100/1m"`, `"headers":["draft","x-unix"],"limit":"100/1m","overrides":[{"when":{"header":{"x-tier":"staff"}},"limit":"unlimited"}]`, 1)
-	e := startNew(t, withRules(t, rules), 2)
-	grants := grantsOf(lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: lease.Unlimited, Remaining: lease.Unlimited})
-	for i := range 5 { // the first by the region, the last from a lease or a sublease, by two workers
-		x := e.send(i&1, ":path", "/v1/a", "x-user", "ann")
-		e.settle(grants)
-		if e.complete(x); x.paused || len(x.response) > 0 {
-			t.Errorf("a key without a limit: paused %v, response %v", x.paused, x.response)
-		}
-	}
-	if x := e.send(0, ":path", "/v1/a", "x-user", "bob", "x-tier", "staff"); x.paused || len(e.calls) > 0 {
-		t.Error("a request without a limit asks its region")
-	}
-	x := e.send(0, ":path", "/v1/a", "x-user", "bob")
-	e.settle(grantOf(99))
-	if e.complete(x); header(x.response, "ratelimit") == "" {
-		t.Error("a request with a limit has no header")
-	}
-	if e.pass(100); e.metrics["weir.decisions.rule.user.decision.allowed"] != 6 {
-		t.Errorf("metrics: %v", e.metrics)
-	}
-}
-
 func TestXRateLimit(t *testing.T) {
 	for style, reset := range map[string]string{"x-draft03": "60", "x-unix": "1800005060"} {
 		rules := strings.Replace(userRules, `"limit"`, `"headers":["`+style+`"],"limit"`, 1)

@@ -10,12 +10,10 @@ import (
 // half of what it states.
 func TestReadConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		``:           "region_cluster: is missing",
-		`deny`:       "a value",
-		`[{"pop":1}`: "ends",
-		`[]`:         "a mapping",
+		``:     "region_cluster: is missing",
+		`deny`: "a value",
+		`[]`:   "a mapping",
 		`{"before_rules":"deny","region_cluster":7}`:                                                                           "region_cluster: 7",
-		`{"before_rules":"deny",}`:                                                                                             "a field name",
 		`{"region_cluster":"r","before_rules":"deny"`:                                                                          "ends",
 		`{"region_cluster":"r","before_rules":"den`:                                                                            "a closing quote",
 		`{"before_rules":"deny","before_rules":"allow","region_cluster":7}`:                                                    "given twice",
@@ -24,10 +22,7 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","table_pages":100}`:                                                                             "power of two",
 		`{"pop":"` + strings.Repeat("p", 129) + `","table_pages":17}`:                                                          "pop: has 129 bytes; write at most 128",
 		`{"region_cluster":"r","region":"e u"}`:                                                                                "region: is no name of a region; write 1 to 64 letters, digits, -, . or _",
-		`{"region_cluster":"r","region":7}`:                                                                                    "region: 7 is a whole number; write it in quotes",
 		`{"region_cluster":"r","region":""}`:                                                                                   "region: is no name",
-		`{"region_cluster":"r","labels":["edge"]}`:                                                                             "labels: is a list; write a mapping such as { tier: edge }",
-		`{"region_cluster":"r","labels":{"tier":1}}`:                                                                           `labels.tier: 1 is a whole number; write it in quotes: "1"`,
 		`{"region_cluster":"r","labels":{"tier":""}}`:                                                                          "labels.tier: has 0 bytes; write a text of 1 to 64 bytes",
 		`{"region_cluster":"r","labels":{"tier":"` + strings.Repeat("e", 65) + `"}}`:                                           "labels.tier: has 65 bytes; write a text of 1 to 64 bytes",
 		`{"region_cluster":"r","labels":{"` + strings.Repeat("e", 65) + `":"edge"}}`:                                           "is no name of a label; write 1 to 64 letters, digits, -, . or _",
