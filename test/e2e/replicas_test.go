@@ -1,15 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -17,8 +13,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// A PoP whose region is three replicas on one Redis. One of them hangs, and then all restart in turn. Nobody watches meanwhile, and
-// the history has all of it.
+// A PoP whose region is three replicas on one Redis. One of them hangs, and then all restart in turn.
 func TestReplicas(t *testing.T) {
 	redis := redistest.Start(t)
 	var replicas []*region.Region
@@ -35,7 +30,6 @@ func TestReplicas(t *testing.T) {
 	}})
 	t.Run("one hangs", func(t *testing.T) { replicaHangs(t, s, replicas[1]) })
 	t.Run("all restart", func(t *testing.T) { replicasRestart(t, s, replicas) })
-	t.Run("history", func(t *testing.T) { historyIsWhole(t, s, replicas) })
 }
 
 // A request of these rules waits for a busy machine.
@@ -104,50 +98,6 @@ func replicasRestart(t *testing.T, s *stack.Stack, replicas []*region.Region) {
 		met := strings.HasSuffix(reason, ".error") && many <= 2
 		if many > 0 && !late && !met && !strings.HasSuffix(reason, ".answered") {
 			t.Errorf("%d calls: %s", many, reason)
-		}
-	}
-}
-
-// Every replica shows what the PoP decided since the start, by its own counts, without a gap.
-func historyIsWhole(t *testing.T, s *stack.Stack, replicas []*region.Region) {
-	if testing.Short() {
-		t.Skip("waits for reports and steps of the history: runs in make test-long")
-	}
-	decided := func() (n uint64) {
-		for _, one := range s.PoPs[0].Stats("wasmcustom.weir.decisions") {
-			n += uint64(one)
-		}
-		return n
-	}
-	for _, r := range replicas {
-		var h v1.History
-		sum := func() (n uint64) {
-			status, text := r.Probe("/v1/history?span=15m")
-			if err := json.Unmarshal([]byte(text), &h); status != http.StatusOK || err != nil {
-				t.Fatalf("history: %d %s", status, text)
-			}
-			for _, one := range h.Rules {
-				for i := range one.Admitted {
-					n += one.Admitted[i] + one.Denied[i]
-				}
-			}
-			return n
-		}
-		// A report is due within 10 s, a step shows 25 s after its begin, and a replica reads the history every 10 s.
-		proc.Await(t, time.Minute, r.Name+" shows all decisions", func() string {
-			if n, want := sum(), decided(); n != want || n == 0 {
-				return fmt.Sprintf("it shows %d, and the PoP made %d", n, want)
-			}
-			return ""
-		})
-		first := slices.Index(h.Known, true)
-		if gap := slices.Index(h.Known[max(first, 0):], false); first < 0 || gap >= 0 {
-			t.Errorf("%s: known %v", r.Name, h.Known)
-		}
-		var keys v1.HistoryKeys
-		_, text := r.Probe("/v1/history/keys?span=1h&rule=exact&limit=5")
-		if err := json.Unmarshal([]byte(text), &keys); err != nil || len(keys.Keys) != 5 || keys.Keys[0].Rule != "exact" || keys.Keys[0].Requests == 0 {
-			t.Errorf("%s: keys %s, %v", r.Name, text, err)
 		}
 	}
 }
