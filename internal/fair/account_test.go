@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/fair"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/granter"
@@ -55,26 +56,11 @@ var accountedSpecs = []limit.Spec{
 	{Algorithm: limit.TokenBucket, Count: 300, Period: 10 * limit.Second},
 }
 
-// perMonth is a limit in months, of which one ends a minute after [newAccounted] begins.
-func perMonth() limit.Spec {
-	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC", Windows: months{}}
+// perMonth is a limit in months, of which [newAccounted] begins in one of 30 days.
+func perMonth(t testing.TB) limit.Spec {
+	c := limit.Calendar{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}
+	c.Windows = fatal.Get(calendar.Windows(c))(t)
 	return limit.Spec{Algorithm: limit.FixedWindow, Count: 300, Period: c.Per.Period(), Calendar: &c}
-}
-
-// months are of 28 and 31 days in turn.
-type months struct{}
-
-func (months) Around(at limit.Micros) *[6]limit.Micros {
-	const start = 1_700_000_100 * limit.Second
-	b := [6]limit.Micros{start - 59*limit.Day, start - 31*limit.Day}
-	for i := 2; i < len(b); i++ {
-		b[i] = b[i-2] + 59*limit.Day
-	}
-	for at >= b[2] {
-		copy(b[:], b[1:])
-		b[5] = b[3] + 59*limit.Day
-	}
-	return &b
 }
 
 // After a window in which the others show what they demand, a region reports all that it can report, in
@@ -135,7 +121,7 @@ func lie(a *accounted) {
 // What a region owes counts until its part is used up, for the period in which it says so, and what
 // is more is reported as dropped.
 func TestDebts(t *testing.T) {
-	for _, spec := range []limit.Spec{accountedSpecs[0], perMonth()} {
+	for _, spec := range []limit.Spec{accountedSpecs[0], perMonth(t)} {
 		a := newAccounted(t, spec, true)
 		for range 3 {
 			for _, c := range []struct {
@@ -159,7 +145,7 @@ func TestDebts(t *testing.T) {
 
 // A region has what was granted to it ahead in the next window, whatever the lengths of the two.
 func TestAheadOfAMonth(t *testing.T) {
-	a := newAccounted(t, perMonth(), false)
+	a := newAccounted(t, perMonth(t), false)
 	for range 3 {
 		_, end := a.limit.WindowAt(a.now)
 		a.now = end - limit.Second/10
@@ -176,7 +162,7 @@ func TestAheadOfAMonth(t *testing.T) {
 
 // What a region gives back is cut to what it has of that window, once.
 func TestGiveBacks(t *testing.T) {
-	for _, spec := range append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth()) {
+	for _, spec := range append(accountedSpecs[:len(accountedSpecs):len(accountedSpecs)], perMonth(t)) {
 		a := newAccounted(t, spec, false)
 		mine, _ := a.ask(0, lease.Want{Need: 1, Waiting: 30, Want: 30})
 		a.ask(1, lease.Want{Need: 1, Waiting: 50, Want: 50})

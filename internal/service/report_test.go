@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
@@ -216,18 +215,10 @@ rules:
 			}
 		}
 		measure.Has(t, r.metrics.Handler(), fmt.Sprint("weir_wants_unknown_rule_total ", len(names)-len(strings.Fields(counted))))
-		if slots := r.slot(t, "slots"); (slots == quotav1.Status_STATUS_UNKNOWN_RULE) != divided {
+		if slots := slotClient(t, r, "slots")(take, "a", 1).GetStatus(); (slots == quotav1.Status_STATUS_UNKNOWN_RULE) != divided {
 			t.Errorf("divided %v: slots of a client: %v", divided, slots)
 		}
 	}
-}
-
-// slot asks for a slot of a rule, as a client with request ids does.
-func (r *region) slot(t *testing.T, rule string) quotav1.Status {
-	t.Helper()
-	m, err := r.client().Slot(t.Context(), connect.NewRequest(&quotav1.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotav1.SlotOp_SLOT_OP_TAKE}))
-	fatal.If(t, err)
-	return m.Msg.GetStatus()
 }
 
 // Where limits are divided, a call is one of a region, in whatever encoding.

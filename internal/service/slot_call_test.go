@@ -13,13 +13,13 @@ import (
 	"github.com/weirlimit/weir/test/kit/measure"
 )
 
-// slotClient calls Slot of a region.
-func slotClient(t testing.TB, r *region) func(op quotav1.SlotOp, id string, cost uint64) *quotav1.SlotResponse {
+// slotClient calls Slot of a region for a rule.
+func slotClient(t testing.TB, r *region, rule string) func(op quotav1.SlotOp, id string, cost uint64) *quotav1.SlotResponse {
 	client := r.client()
 	return func(op quotav1.SlotOp, id string, cost uint64) *quotav1.SlotResponse {
 		t.Helper()
 		out := fatal.Get(client.Slot(t.Context(), connect.NewRequest(&quotav1.SlotRequest{
-			Protocol: 1, Rule: "upload", Key: []byte("k"), RequestId: []byte(id), Op: op, Cost: cost,
+			Protocol: 1, Rule: rule, Key: []byte("k"), RequestId: []byte(id), Op: op, Cost: cost,
 		})))(t)
 		return out.Msg
 	}
@@ -33,7 +33,7 @@ const (
 
 func TestSlotsOfRequests(t *testing.T) {
 	r := newRegion(t)
-	call := slotClient(t, r)
+	call := slotClient(t, r, "upload")
 	for i, step := range []struct {
 		after   limit.Micros
 		op      quotav1.SlotOp
@@ -75,11 +75,11 @@ func TestSlotSeed(t *testing.T) {
 	a := newRegion(t, seeded("s"))
 	for seed, free := range map[string]uint64{"s": 1, "t": 0} {
 		b := newRegion(t, seeded(seed), func(c *service.Config) { c.Store = a.store })
-		slotClient(t, a)(take, "a", 1)
-		if g := slotClient(t, b)(take, "a", 1); g.GetRemaining() != free {
+		slotClient(t, a, "upload")(take, "a", 1)
+		if g := slotClient(t, b, "upload")(take, "a", 1); g.GetRemaining() != free {
 			t.Errorf("seed %q: %v, want %d free", seed, g, free)
 		}
-		slotClient(t, b)(release, "a", 0)
+		slotClient(t, b, "upload")(release, "a", 0)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // watch is a ReportResponse, which the generated code alone writes.
@@ -83,9 +84,7 @@ func TestReportFits(t *testing.T) {
 		m.Rules = append(m.Rules, wire.RuleUse{Rule: long, Matched: 7})
 	}
 	encoded, got := m.Encode(), new(quotav1.ReportRequest)
-	if err := proto.Unmarshal(encoded, got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, proto.Unmarshal(encoded, got))
 	if n := len(encoded); n > wire.MaxReport || n < wire.MaxReport-200 {
 		t.Errorf("%d bytes", n)
 	}

@@ -115,19 +115,3 @@ func TestShards(t *testing.T) {
 		}
 	}
 }
-
-func TestFindDoesNotAllocate(t *testing.T) {
-	p := policy(t, "r")
-	table := New[int](100, 1<<20)
-	key := []byte("key")
-	s := &table.shards[0]
-	hash := table.Hash(p, key)
-	s.Add(hash, p, key)
-	if n := testing.AllocsPerRun(100, func() {
-		e := s.Find(table.Hash(p, key), p, key)
-		s.Remove(e)
-		s.Add(hash, p, key)
-	}); n != 0 {
-		t.Errorf("finding, removing and adding allocates %v times", n)
-	}
-}
