@@ -197,6 +197,7 @@ func TestDue(t *testing.T) {
 		"too many":                            {8, false, 2, 1100, true},
 		"an ask is under way":                 {8, true, 2, 1299, false},
 		"an ask was lost":                     {8, true, 2, 1300, true},
+		"what it keeps in reserve":            {18, false, 16, 1100, false},
 		"before half of the time":             {2, false, 2, 1499, false},
 		"at half of the time":                 {2, false, 2, 1500, true},
 		"more in use than it may have":        {0, false, 1, 1500, true},
