@@ -93,7 +93,7 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 		if err != nil || reset.StatusCode != 200 {
 			t.Fatalf("reset: %v, %v", reset, err)
 		}
-		proc.Eventually(t, 1500*time.Millisecond, "the reset ends the block", func() bool {
+		proc.Eventually(t, 10*time.Second, "the reset ends the block", func() bool {
 			return get(0, "/locked", "ann", "200").Status == 200 && get(1, "/locked", "ann", "200").Status == 200
 		})
 	})
