@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"errors"
 	"math/big"
 	"slices"
 	"testing"
@@ -265,8 +266,10 @@ func drawLimit(t *rapid.T, algorithms ...Algorithm) *Limit {
 		s.MinInterval = rapid.SampledFrom([]Micros{0, 0, 1, s.Period / 7, s.Period}).Draw(t, "min interval")
 	}
 	l, err := New(s)
-	if err != nil {
+	if bad := new(SpecError); errors.As(err, &bad) && bad.Field != "" && bad.Reason != "" {
 		t.Skip(err)
+	} else if err != nil {
+		t.Fatalf("an error without a field or a reason: %v", err)
 	}
 	return l
 }
