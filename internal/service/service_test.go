@@ -190,18 +190,14 @@ func TestConcurrencyTellsWorkersApart(t *testing.T) {
 		w.SetWorker(1<<40 + worker)
 		return w
 	}
-	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Shape != 1<<8 || g[0].Lease != 1 {
-		t.Fatalf("worker 1: %+v", g)
-	}
-	if g := r.grants(slot(2, 0, 1)); g[0].Granted != 1 {
-		t.Fatalf("worker 2: %+v", g)
-	}
-	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.Denied {
-		t.Fatalf("worker 3: %+v", g)
-	}
-	r.grants(slot(1, 0, 0))
-	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.OK {
-		t.Fatalf("worker 3, after worker 1 gave back: %+v", g)
+	for i, c := range []struct {
+		worker uint64
+		need   int64
+		status lease.Status
+	}{{1, 1, lease.OK}, {2, 1, lease.OK}, {3, 1, lease.Denied}, {1, 0, lease.OK}, {3, 1, lease.OK}} { // the fourth gives back
+		if g := r.grants(slot(c.worker, 0, c.need))[0]; g.Status != c.status || i == 0 && (g.Granted != 1 || g.Shape != 1<<8 || g.Lease != 1) {
+			t.Fatalf("step %d, worker %d: %+v", i, c.worker, g)
+		}
 	}
 	late := r.call(slot(2, 1, 0))
 	r.grants(slot(2, 0, 0))

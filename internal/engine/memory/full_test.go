@@ -3,7 +3,6 @@ package memory_test
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,20 +75,19 @@ func TestSweep(t *testing.T) {
 
 // A lease that is out keeps its counter, also when the state alone is as new.
 func TestLeasedCounterStays(t *testing.T) {
-	var now atomic.Int64
-	now.Store(int64(limit.Day))
-	s := memory.New(memory.Config{MaxKeys: 10, MaxBytes: 1 << 20, Now: func() limit.Micros { return limit.Micros(now.Load()) }})
+	now := limit.Day
+	s := at(&now, 10)
 	p := policyOf(t, limit.Spec{Count: 1000, Period: limit.Second})
 	g := ask(t, s, p, "k", lease.Want{Want: 500})
 	if g.Granted != 500 {
 		t.Fatalf("%+v", g)
 	}
-	now.Add(int64(600 * limit.Millisecond)) // full again, but 500 are out
+	now += 600 * limit.Millisecond // full again, but 500 are out
 	s.Sweep(1)
 	if st := s.Stats(); st.Keys != 1 {
 		t.Errorf("forgotten while 500 units are out for %d ms", g.TTL)
 	}
-	now.Add(int64(10 * limit.Second))
+	now += 10 * limit.Second
 	s.Sweep(1)
 	if st := s.Stats(); st.Keys != 0 {
 		t.Errorf("kept after the lease ended: %+v", st)
@@ -99,9 +97,8 @@ func TestLeasedCounterStays(t *testing.T) {
 // Logs and holdings count by their length; what would grow them beyond the bound
 // is unavailable, and the rest goes on.
 func TestBytes(t *testing.T) {
-	var now atomic.Int64
-	now.Store(int64(limit.Day))
-	s := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return limit.Micros(now.Add(1)) }})
+	now := limit.Day
+	s := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { now++; return now }})
 	log := policyOf(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1_000_000, Period: limit.Day})
 	charged, rejected := 0, 0
 	for range 300_000 {
