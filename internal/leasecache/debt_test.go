@@ -18,31 +18,28 @@ import (
 func TestDebtStillOwed(t *testing.T) {
 	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
-		ask := func(w lease.Want) lease.Grant {
-			grants := make([]lease.Grant, 1)
-			f.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: w}}, grants)
-			return grants[0]
-		}
 		for range 100 { // a lease of some size
-			ask(lease.Want{Need: 1, Waiting: 1, Want: 1})
+			ask(t, f, p, "k")
 			time.Sleep(10 * time.Millisecond)
 		}
 		used := charged(t, behind.Store, p, "k")
 		behind.down.Store(true)
-		owing := lease.Want{Need: 1, Waiting: 1, Want: 1, Overdrawn: 70, Debt: 5}
+		owing := one(p, "k", 0)
+		owing.Want.Overdrawn, owing.Want.Debt = 70, 5
 		for range 10 {
-			if g := ask(owing); g.Status != lease.OK || g.Granted != 1 || !g.StillOwed {
+			if g := within(t, f, time.Second, owing)[0]; g.Status != lease.OK || g.Granted != 1 || !g.StillOwed {
 				t.Fatalf("while the store fails: %+v, want a unit and the debt still owed", g)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		if g := ask(lease.Want{Overdrawn: 70, Debt: 5}); g.Status != lease.Unavailable {
+		alone := engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Overdrawn: 70, Debt: 5}}
+		if g := within(t, f, time.Second, alone)[0]; g.Status != lease.Unavailable {
 			t.Errorf("the debt alone: %+v, want unavailable", g)
 		}
 		behind.down.Store(false)
 		time.Sleep(time.Second)
 		for range 3 {
-			if g := ask(owing); g.Granted != 1 || g.StillOwed {
+			if g := within(t, f, time.Second, owing)[0]; g.Granted != 1 || g.StillOwed {
 				t.Errorf("afterwards: %+v, want a unit and nothing owed", g)
 			}
 		}

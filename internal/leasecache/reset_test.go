@@ -1,7 +1,6 @@
 package leasecache_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -59,18 +58,15 @@ func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store
 			}
 		}
 	}
-	grants := make([]lease.Grant, 1)
 	for _, wait := range []time.Duration{3 * time.Second, 2700 * time.Millisecond, 3300 * time.Millisecond} {
-		spend := lease.Want{Overdrawn: 5000} // by somebody else
-		base.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: spend}}, grants)
+		within(t, base, time.Second, engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Overdrawn: 5000}}) // by somebody else
 		flood(30 * time.Second)
 		clear(admitted)
 		if flood(wait); !admitted[0].IsZero() || !admitted[1].IsZero() {
 			t.Fatalf("admitted at %v, though all is spent", admitted)
 		}
-		all[0].Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte("k"), Op: engine.Reset}}, grants)
-		if grants[0].Status != lease.OK || grants[0].Remaining != 5000 {
-			t.Fatalf("reset: %+v", grants[0])
+		if g := within(t, all[0], time.Second, engine.Ask{Policy: p, Key: []byte("k"), Op: engine.Reset})[0]; g.Status != lease.OK || g.Remaining != 5000 {
+			t.Fatalf("reset: %+v", g)
 		}
 		reset := time.Now()
 		flood(4 * time.Second)

@@ -45,8 +45,7 @@ func TestDeniedGroupLeavesSlotsInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
 				rate, slots := ruled(t, "rate", hour, consistency), slotsOf(t, 3)
-				spent := one(rate, "k", 0)
-				behind.Store.Acquire(t.Context(), []engine.Ask{spent}, make([]lease.Grant, 1)) // by another replica
+				ask(t, behind.Store, rate, "k") // by another replica
 				for seq := range uint64(5) {
 					hold := one(slots, "k", 1)
 					hold.Holder, hold.Seq, hold.Want.Holding, hold.Want.Want = 7, seq+1, 1, 2
