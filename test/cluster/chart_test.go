@@ -24,7 +24,7 @@ func TestChart(t *testing.T) {
 	step := func(name string, do func()) {
 		began := time.Now()
 		do()
-		o.figure("cluster: %s: %.0f s", name, time.Since(began).Seconds())
+		proc.Figure(o.t, "cluster: %s: %.0f s", name, time.Since(began).Seconds())
 	}
 	step("install the region with its Valkey", o.install)
 	var pop string
@@ -74,7 +74,7 @@ func (o *operator) documented(pop string) {
 	if got[ok] < 588 || got[ok] > 600 || got[ok]+got[limited] != 1000 {
 		o.t.Errorf("1000 requests within a minute: %v, want 588 to 600 with status 200, and else 429", got)
 	}
-	o.figure("cluster: of 1000 requests within a minute %d were admitted", got[ok])
+	proc.Figure(o.t, "cluster: of 1000 requests within a minute %d were admitted", got[ok])
 }
 
 // policies: of other namespaces, PoPs reach the region alone, and nobody else reaches anything.
@@ -133,7 +133,7 @@ func (o *operator) loaded(pop, what string, do func()) {
 	do()
 	close(end)
 	<-done
-	o.figure("cluster: %s: %d requests, %v by status", what, got[ok], got)
+	proc.Figure(o.t, "cluster: %s: %d requests, %v by status", what, got[ok], got)
 	all := int64(0)
 	for _, n := range got {
 		all += n

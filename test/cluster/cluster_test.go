@@ -147,16 +147,4 @@ func (o *operator) statuses(addr, path string, load drive.Load) map[int]int64 {
 	return got
 }
 
-// figure prints what was measured, when all tests have ended.
-func (o *operator) figure(line string, args ...any) {
-	o.t.Helper()
-	line = fmt.Sprintf(line, args...)
-	o.t.Log(line)
-	if path := os.Getenv("WEIR_FIGURES"); path != "" {
-		f := fatal.Get(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(o.t)
-		fmt.Fprintln(f, line)
-		fatal.If(o.t, f.Close())
-	}
-}
-
 const ok, limited, unavailable = http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable

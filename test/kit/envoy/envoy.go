@@ -136,10 +136,7 @@ var client = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{D
 // Stats returns the counters and gauges of this Envoy whose name contains part.
 func (e *Envoy) Stats(part string) map[string]int64 {
 	e.t.Helper()
-	text, err := page.Read(context.Background(), &client, "http://"+e.Admin+"/stats?filter="+part)
-	if err != nil {
-		e.t.Fatalf("%s: %v", e.Name, err)
-	}
+	text := fatal.Get(page.Read(context.Background(), &client, "http://"+e.Admin+"/stats?filter="+part))(e.t)
 	stats := map[string]int64{}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
@@ -150,13 +147,17 @@ func (e *Envoy) Stats(part string) map[string]int64 {
 	return stats
 }
 
+// Calls returns how many calls this PoP has made to its region, of every kind.
+func (e *Envoy) Calls() int64 {
+	e.t.Helper()
+	const stat = "cluster.weir_region.upstream_rq_total"
+	return e.Stats("^" + stat + "$")[stat]
+}
+
 // SetRuntime changes a setting of the runtime, see [Bootstrap.AllowRuntime]; "" takes the change back.
 func (e *Envoy) SetRuntime(name, value string) {
 	e.t.Helper()
-	resp, err := client.Post("http://"+e.Admin+"/runtime_modify?"+name+"="+value, "", nil)
-	if err != nil {
-		e.t.Fatalf("%s: %v", e.Name, err)
-	}
+	resp := fatal.Get(client.Post("http://"+e.Admin+"/runtime_modify?"+name+"="+value, "", nil))(e.t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		e.t.Fatalf("%s: %s=%s: status %d", e.Name, name, value, resp.StatusCode)
@@ -166,9 +167,5 @@ func (e *Envoy) SetRuntime(name, value string) {
 // Metrics returns the counters and gauges as Prometheus reads them.
 func (e *Envoy) Metrics() measure.Metrics {
 	e.t.Helper()
-	m, err := measure.Scrape(context.Background(), &client, "http://"+e.Admin+"/stats/prometheus")
-	if err != nil {
-		e.t.Fatalf("%s: %v", e.Name, err)
-	}
-	return m
+	return fatal.Get(measure.Scrape(context.Background(), &client, "http://"+e.Admin+"/stats/prometheus"))(e.t)
 }

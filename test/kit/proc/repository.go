@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +85,18 @@ func WriteFile(t T, path, content string) string {
 	fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	fatal.If(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
+}
+
+// Figure logs what a test measured, and adds it to the file from which make prints all figures at the end.
+func Figure(t T, format string, args ...any) {
+	t.Helper()
+	line := fmt.Sprintf(format, args...)
+	t.Logf("%s", line)
+	if path := os.Getenv("WEIR_FIGURES"); path != "" {
+		f := fatal.Get(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(t)
+		_, err := fmt.Fprintln(f, line)
+		fatal.If(t, errors.Join(err, f.Close()))
+	}
 }
 
 // HasTest fails a test if a directory of the repository has no test of that name.

@@ -221,10 +221,9 @@ func (c *Cluster) ReplicasOf(master *Server) (replicas []*Server) {
 			for _, n := range r.Nodes[1:] {
 				replicas = append(replicas, c.Node(n.Addr))
 			}
-			return replicas
 		}
 	}
-	return nil
+	return replicas
 }
 
 // Calls is how often all nodes that answer were called for these commands.

@@ -53,13 +53,6 @@ func newPoP(t testing.TB, cfg Config, dir, name, region, upstream string) *PoP {
 	return p
 }
 
-// Calls returns how many calls this PoP has made to its region, of every kind.
-func (p *PoP) Calls() int64 {
-	p.t.Helper()
-	const stat = "cluster.weir_region.upstream_rq_total"
-	return p.Stats("^" + stat + "$")[stat]
-}
-
 // Response is what a client of a PoP got.
 type Response struct {
 	Status int

@@ -5,6 +5,7 @@ package scripts
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -17,13 +18,12 @@ const figuresEnv = "WEIR_FIGURES"
 
 // TestScripts plays all scripts in one world, one after the other.
 func TestScripts(t *testing.T) {
-	path := os.Getenv(figuresEnv)
-	if path == "" {
+	if os.Getenv(figuresEnv) == "" {
 		t.Skip("`make e2e` plays the scripts")
 	}
 	scripts := fatal.Get(regions.ReadAll("testdata"))(t)
 	var all []regions.Row
-	defer func() { write(t, path, all) }()
+	defer func() { write(t, all) }()
 	w := regions.Start(t, regions.Config{Dir: proc.LogDir(t), Rules: "regions: { eu: 1, us: 1, ap: 1 }"})
 	for _, s := range scripts {
 		t.Run(s.Name, func(t *testing.T) { all = append(all, play(t, w, s)...) })
@@ -75,16 +75,10 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 	}
 }
 
-// write adds the figures to a file, as a table.
-func write(t *testing.T, path string, rows []regions.Row) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err == nil {
-		err = regions.Print(f, rows)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		t.Error(err)
-	}
+// write adds the figures to the file, as a table.
+func write(t *testing.T, rows []regions.Row) {
+	t.Helper()
+	var table strings.Builder
+	fatal.If(t, regions.Print(&table, rows))
+	proc.Figure(t, "%s", &table)
 }

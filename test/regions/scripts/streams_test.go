@@ -105,7 +105,7 @@ func costs(t *testing.T, w *regions.World, inFlight *stack.InFlight) {
 	figure("used of the limit without settlement", "", true, "%.1f %%", percent(without.used, tokens))
 	figure("streams with settlement", "", true, "%d done, %d rejected, %d rejected by on_failure, %d died, %d without an answer",
 		with.done, with.rejected, with.undecided, with.died, with.unanswered)
-	write(t, os.Getenv(figuresEnv), rows)
+	write(t, rows)
 }
 
 // stream is one that a client asks for, and what became of it.
@@ -148,7 +148,7 @@ func playStreams(t *testing.T, w *regions.World, path string) *streams {
 	}
 	proc.AwaitDay()
 	for _, pop := range p.pops {
-		p.calls -= calls(pop)
+		p.calls -= pop.Calls()
 	}
 	p.begin = time.Now()
 	var open sync.WaitGroup
@@ -178,7 +178,7 @@ func playStreams(t *testing.T, w *regions.World, path string) *streams {
 	}
 	open.Wait()
 	for _, pop := range p.pops {
-		p.calls += calls(pop)
+		p.calls += pop.Calls()
 	}
 	p.took = time.Since(p.begin)
 	return p
@@ -188,17 +188,12 @@ func playStreams(t *testing.T, w *regions.World, path string) *streams {
 func (p *streams) restart(w *regions.World, i int) {
 	pop := p.pops[i]
 	p.down[i].Store(true)
-	p.calls += calls(pop)
+	p.calls += pop.Calls()
 	p.killed[i] = time.Since(p.begin)
 	pop.Kill()
 	pop.Start()
 	w.AwaitRules(pop)
 	p.down[i].Store(false)
-}
-
-func calls(pop *envoy.Envoy) int64 {
-	const stat = "cluster.weir_region.upstream_rq_total"
-	return pop.Stats("^" + stat + "$")[stat]
 }
 
 // ask asks for a stream and reads it to its end.
