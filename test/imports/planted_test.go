@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -63,7 +64,7 @@ func TestFindsWhatIsPlanted(t *testing.T) {
 		imports, rest, _ := strings.Cut(strings.ReplaceAll(text, "MODULE", module), "|")
 		proc.WriteFile(t, filepath.Join(root, dir, file+".go"), "package planted\n\nimport ("+imports+")\n"+rest+"\n")
 	}
-	got := mustCheck(t, mustLoad(t, root, "./...", "GOPROXY=off", "GOFLAGS=-mod=mod"))
+	got := fatal.Get(check(fatal.Get(load(root, "./...", "GOPROXY=off", "GOFLAGS=-mod=mod"))(t)))(t)
 	slices.Sort(got)
 	for i, complaint := range got {
 		if i >= len(complaints) || !strings.HasPrefix(complaint, complaints[i]) {
