@@ -35,7 +35,9 @@ type judge struct {
 func (f *facts) check(d *Document) []string {
 	j := &judge{facts: f, d: d}
 	for i := range d.Blocks {
-		j.block(&d.Blocks[i])
+		if err := j.example(&d.Blocks[i]); err != nil {
+			j.fail(d.Blocks[i].Line, "%v", err)
+		}
 	}
 	for _, s := range d.Spans {
 		j.span(s)
@@ -48,12 +50,6 @@ func (f *facts) check(d *Document) []string {
 
 func (j *judge) fail(line int, format string, args ...any) {
 	j.problems = append(j.problems, fmt.Sprintf("%s:%d: "+format, append([]any{j.d.Path, line}, args...)...))
-}
-
-func (j *judge) block(b *Block) {
-	if err := j.example(b); err != nil {
-		j.fail(b.Line, "%v", err)
-	}
 }
 
 func (j *judge) example(b *Block) error {
@@ -265,7 +261,7 @@ func (j *judge) link(s Span) {
 	}
 	if !j.exists(target) {
 		j.fail(s.Line, "the link leads to %s, which is not there", target)
-	} else if fragment != "" && !slices.Contains(j.headings(target), fragment) {
+	} else if fragment != "" && !slices.Contains(Parse(target, read(j.t, target)).Headings, fragment) {
 		j.fail(s.Line, "the link leads to #%s, and %s has no such heading", fragment, target)
 	}
 }

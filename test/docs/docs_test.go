@@ -16,7 +16,6 @@ import (
 	"github.com/weirlimit/weir/internal/bootstrap"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // documents are those that are judged.
@@ -79,18 +78,6 @@ func (j *judge) shell(command string) error {
 		return checkCompose(j.t, command)
 	}
 	return fmt.Errorf("%s: no check is written for that", command)
-}
-
-func (j *judge) exists(path string) bool {
-	return exists(j.root, path) || slices.Contains(j.elsewhere, path)
-}
-
-// headings are the anchors of a document.
-func (j *judge) headings(path string) []string {
-	if !strings.HasSuffix(path, ".md") {
-		return nil
-	}
-	return Parse(path, read(j.t, path)).Headings
 }
 
 // A block is an example wherever it stands: in a list, its lines begin where its fence does.
@@ -160,12 +147,12 @@ func secrets(t *testing.T) (all []string) {
 }
 
 // exists takes patterns too.
-func exists(root, path string) bool {
+func (j *judge) exists(path string) bool {
 	if path == "bin" || strings.HasPrefix(path, "bin/") || path == "weir.wasm" || strings.HasPrefix(path, ".tools") {
 		return true // is built
 	}
-	found, err := filepath.Glob(filepath.Join(root, path))
-	return err == nil && len(found) > 0
+	found, err := filepath.Glob(filepath.Join(j.root, path))
+	return err == nil && len(found) > 0 || slices.Contains(j.elsewhere, path)
 }
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*(?: [a-z0-9-]+)*):`)
@@ -192,19 +179,15 @@ func programs(t *testing.T) map[string][]string {
 		if all[name] != nil {
 			return // weir help lists all commands once more
 		}
-		cmd := exec.Command(filepath.Join(proc.Root(t), "bin", words[0]), append(words[1:], "--help")...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v --help: %v, %s (run `make build` before)", words, err, out)
-		}
-		for _, m := range helpFlag.FindAllStringSubmatch(string(out), -1) {
+		out := proc.Run(t, exec.Command(proc.Built(t, "bin/"+words[0], "build"), append(words[1:], "--help")...))
+		for _, m := range helpFlag.FindAllStringSubmatch(out, -1) {
 			flags = append(flags, "--"+m[2])
 			if m[1] != "" {
 				flags = append(flags, "--no-"+m[2])
 			}
 		}
 		all[name] = flags
-		if _, commands, found := strings.Cut(string(out), "\nCommands:\n"); found {
+		if _, commands, found := strings.Cut(out, "\nCommands:\n"); found {
 			for _, m := range helpCommand.FindAllStringSubmatch(commands, -1) {
 				ask(append(words[:1:1], strings.Fields(m[1])...)...)
 			}
@@ -218,9 +201,4 @@ func programs(t *testing.T) map[string][]string {
 		t.Fatalf("the help is not as it is read here: %v", all)
 	}
 	return all
-}
-
-func programHelp(t *testing.T) string {
-	t.Helper()
-	return string(fatal.Get(exec.Command(region.Program(t), "--help").CombinedOutput())(t))
 }

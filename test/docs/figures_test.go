@@ -2,6 +2,7 @@ package docs
 
 import (
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,13 +13,15 @@ import (
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // Each default and bound that a document names has the value that the programs have.
 func TestFigures(t *testing.T) {
-	help, pop, start := programHelp(t), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
+	help, pop, start := proc.Run(t, exec.Command(region.Program(t), "--help")), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
 	config := fatal.Get(rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`)))(t)
 	timeout, redisTimeout := fmt.Sprint(int64(rule.DefaultTimeout/limit.Millisecond), " ms"), fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")
 	port := func(flag string) string { return strings.TrimPrefix(flagDefault(t, help, flag), "127.0.0.1") }

@@ -11,8 +11,7 @@ import (
 
 // Document is a Markdown file in parts. Lines count from 1.
 type Document struct {
-	Path     string // relative to the root of the repository
-	Text     string
+	Path     string   // relative to the root of the repository
 	Headings []string // as anchors
 	Blocks   []Block
 	Spans    []Span
@@ -46,7 +45,7 @@ var pathColumns = []string{"file", "package", "tests"}
 
 // Parse reads a document. Spans that go over the end of a line are not found.
 func Parse(path, text string) *Document {
-	d := &Document{Path: path, Text: text}
+	d := &Document{Path: path}
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
@@ -114,9 +113,8 @@ func (b *Block) Commands() []Span {
 		if joined == "" {
 			begin = b.Line + i
 		}
-		more := strings.HasSuffix(line, `\`)
-		joined += strings.TrimSuffix(line, `\`)
-		if more {
+		text, more := strings.CutSuffix(line, `\`)
+		if joined += text; more {
 			continue
 		}
 		if strings.TrimSpace(joined) != "" {

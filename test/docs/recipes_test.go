@@ -31,9 +31,7 @@ func TestRecipes(t *testing.T) {
 	weir := func(args ...string) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(proc.Root(t), "bin/weir"), args...)
 		cmd.Dir = proc.Root(t)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("weir %v: %v\n%s", args, err, out)
-		}
+		proc.Run(t, cmd)
 	}
 	for name := range recipes(t) {
 		weir("rules", "validate", "--strict", dir+name)
@@ -56,7 +54,7 @@ func TestRecipesPage(t *testing.T) {
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		if m[3] == "" {
-			text = rulesOf(text)
+			text, _, _ = strings.Cut(text, "\ntests:\n")
 		}
 		return m[1] + text + "```\n"
 	}))
@@ -65,10 +63,4 @@ func TestRecipesPage(t *testing.T) {
 			t.Errorf("%s does not link to %s", recipesPage, name)
 		}
 	}
-}
-
-// rulesOf is a recipe without its tests.
-func rulesOf(text string) string {
-	rules, _, _ := strings.Cut(text, "\ntests:\n")
-	return rules
 }

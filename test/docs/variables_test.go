@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -29,12 +28,11 @@ func variables(t *testing.T) (parts [][]string) {
 
 // The variables that programs do not reject are those that programs, docker-compose.yml, make and tests read.
 func TestVariables(t *testing.T) {
-	root := proc.Root(t)
 	read := [2]map[string]bool{{}, {}}
 	for _, words := range []string{"weir-regional", "weir-global", "weir status"} {
 		words := strings.Fields(words)
-		help := fatal.Get(exec.Command(filepath.Join(root, "bin", words[0]), append(words[1:], "--help")...).CombinedOutput())(t)
-		for _, name := range anyVariable.FindAllString(string(help), -1) {
+		help := proc.Run(t, exec.Command(proc.Built(t, "bin/"+words[0], "build"), append(words[1:], "--help")...))
+		for _, name := range anyVariable.FindAllString(help, -1) {
 			read[0][name] = true
 		}
 	}
