@@ -144,7 +144,3 @@ func (g *grammar) fitting(value string) string {
 	}
 	return value
 }
-
-func newGrammar(seed uint64) *grammar {
-	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0))}
-}

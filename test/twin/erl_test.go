@@ -2,7 +2,6 @@ package twin
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -39,12 +38,6 @@ func startPeer(t testing.TB, dir string) *peer {
 func (p *peer) ask(t testing.TB, request *rlspb.RateLimitRequest) (answer, []charge) {
 	a := ask(t, p.client, request)
 	return a, p.tap.taken(t, request.Domain)
-}
-
-func (p *peer) giveBack(t testing.TB, c charge) {
-	if _, err := p.redis.Try("DECRBY", c.key, strconv.FormatUint(c.hits, 10)); err != nil {
-		t.Errorf("giving back %v: %v", c, err)
-	}
 }
 
 func dial(t testing.TB, addr string) rlspb.RateLimitServiceClient {

@@ -3,7 +3,6 @@ package twin
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -132,9 +131,12 @@ func (x *exchange) headersOf(st *rlspb.RateLimitResponse_DescriptorStatus) []*co
 	}
 }
 
-// untilReset is when the window of a limit ends.
+// untilReset is when the window of a limit ends: of an hour or of a year, which no scenario outlasts.
 func (x *exchange) untilReset(l *rlspb.RateLimitResponse_RateLimit) *durationpb.Duration {
-	seconds := int64(lengthOf(l) / time.Second)
+	seconds := int64(hour)
+	if l.Unit == rlspb.RateLimitResponse_RateLimit_YEAR {
+		seconds = year
+	}
 	return &durationpb.Duration{Seconds: seconds - x.now%seconds}
 }
 

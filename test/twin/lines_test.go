@@ -102,7 +102,7 @@ func chargeNothing(x *exchange) {
 // than the limit was used, which is never so where what is denied costs nothing.
 func check(x *exchange) {
 	if x.mode.chargesRejected() {
-		return // chargeInOrder has them
+		return // chargeTwice has them
 	}
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
@@ -157,16 +157,12 @@ func nameRules(x *exchange) {
 	}
 }
 
-// chargeTwice is what a counter has where what is denied is charged. There it goes on for
-// ever, which a larger limit in a request shows.
+// chargeTwice is what a counter has where what is denied is charged: descriptors one after the other, beyond a limit at most the
+// limit once more. There it goes on for ever, which a larger limit in a request shows.
 func chargeTwice(x *exchange) {
-	if x.mode.chargesRejected() {
-		x.chargeInOrder()
+	if !x.mode.chargesRejected() {
+		return
 	}
-}
-
-// chargeInOrder charges descriptors one after the other, beyond a limit at most the limit once more.
-func (x *exchange) chargeInOrder() {
 	used, granted := map[*counter]uint64{}, map[*counter]bool{} // the last charge of the request
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]

@@ -27,19 +27,13 @@ func matching(nodes []*node, d *ratelimitpb.RateLimitDescriptor) (rule *node, sh
 // among finds the one of descriptors that a key and value match: with just this
 // value, by a wildcard, or by the key alone.
 func among(nodes []*node, key, value string) *node {
-	find := func(ok func(*node) bool) *node {
-		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Key == key && ok(n) }); i >= 0 {
-			return nodes[i]
-		}
-		return nil
-	}
 	for _, ok := range []func(*node) bool{
 		func(n *node) bool { return n.Value == value && value != "" },
 		func(n *node) bool { return n.wild() && strings.HasPrefix(value, strings.TrimSuffix(n.Value, "*")) },
 		func(n *node) bool { return n.Value == "" },
 	} {
-		if n := find(ok); n != nil {
-			return n
+		if i := slices.IndexFunc(nodes, func(n *node) bool { return n.Key == key && ok(n) }); i >= 0 {
+			return nodes[i]
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package twin
 
 import (
+	"math/rand/v2"
+
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -86,7 +88,7 @@ func (g *grammar) hits() uint32 {
 
 // scenarioOf is the same for the same seed.
 func scenarioOf(seed uint64) scenario {
-	g := newGrammar(seed)
+	g := &grammar{Rand: rand.New(rand.NewPCG(seed, 0))}
 	s := scenario{seed: seed, config: g.config()}
 	for range 10 + g.IntN(25) {
 		s.requests = append(s.requests, g.request(s.config))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -33,6 +34,15 @@ var plans = []struct {
 
 func (m mode) String() string {
 	return m.store + "-" + cmp.Or(m.flags, "default")
+}
+
+const hour, year = 3600, 365 * 86_400 // in seconds
+
+// yearBegins reports whether a window of a year begins in this hour or the next. When a year begins, which is every 365 days
+// from 1970 on, windows of a year and of an hour begin together, for which envoyproxy/ratelimit has one counter.
+func yearBegins() bool {
+	since := time.Now().Unix() % year
+	return since < hour || since > year-2*hour
 }
 
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list has.
