@@ -27,7 +27,10 @@ func TestPoPCallsRegion(t *testing.T) {
 	for name, proxy := range proxies {
 		t.Run(name, func(t *testing.T) {
 			p := popOf(t, m.dir, name, quota, proxy.read(t))
-			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, p.admin) > 0 })
+			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool {
+				m := fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+p.admin+"/stats/prometheus"))(t)
+				return m.Sum("weir_rules_revision") > 0
+			})
 			envoy.AwaitHealthy(t, p.admin)
 			for path, host := range map[string]string{"/plain": "", "/first": "first.example", "/second": "second.example"} {
 				p.serves(t, m.authority, host, path)
@@ -85,15 +88,4 @@ func (g *gateway) serves(t *testing.T, a *pki.Authority, host, path string) {
 		t.Errorf("%s: %s, %v, %s; want 200, RateLimit, and no header of the client", url, resp.Status, resp.Header, body)
 	}
 	proc.Eventually(t, 0, "a line in the access log", func() bool { return strings.Contains(g.Log(), `"path":"`+path+`"`) })
-}
-
-// rulesRevision is that of the rules that a PoP has, and 0 without rules.
-func rulesRevision(t *testing.T, admin string) float64 {
-	m := fatal.Get(measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/stats/prometheus"))(t)
-	for name, value := range m {
-		if strings.HasPrefix(name, "weir_rules_revision") {
-			return value
-		}
-	}
-	return 0
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -113,42 +112,6 @@ func TestChartLints(t *testing.T) {
 	for name, args := range installs {
 		if out, err := helm(t, "lint --strict", args...); err != nil || !strings.Contains(out, "0 chart(s) failed") {
 			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-}
-
-// In every install each pod may do nothing that the profile `restricted` of Kubernetes forbids, mounts no
-// token, and gets no variables of services.
-func TestChartIsRestricted(t *testing.T) {
-	for name, args := range installs {
-		pods := 0
-		for _, d := range rendered(t, args...) {
-			spec, ok := d["spec"].(node)
-			if !ok || spec["template"] == nil {
-				continue
-			}
-			pods++
-			pod := at(t, spec, "template", "spec").(node)
-			if pod["automountServiceAccountToken"] != false || pod["enableServiceLinks"] != false || at(t, pod, "securityContext", "runAsNonRoot") != true ||
-				at(t, pod, "securityContext", "seccompProfile", "type") != "RuntimeDefault" {
-				t.Errorf("%s: %v %v: %v", name, d["kind"], at(t, d, "metadata", "name"), pod)
-			}
-			for _, c := range pod["containers"].([]any) {
-				security := at(t, c, "securityContext")
-				if want := (node{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": node{"drop": []any{"ALL"}}}); !reflect.DeepEqual(security, want) {
-					t.Errorf("%s: %v of %v: %v, want %v", name, at(t, c, "name"), at(t, d, "metadata", "name"), security, want)
-				}
-			}
-			var spread []string
-			for _, c := range pod["topologySpreadConstraints"].([]any) {
-				spread = append(spread, at(t, c, "topologyKey").(string))
-			}
-			if !slices.Equal(spread, []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}) {
-				t.Errorf("%s: %v is spread by %q", name, at(t, d, "metadata", "name"), spread)
-			}
-		}
-		if pods == 0 {
-			t.Errorf("%s has no pods", name)
 		}
 	}
 }

@@ -84,17 +84,12 @@ func newCatalog(t *testing.T, version string) catalog {
 	}
 	c := catalog{jsonschema.NewCompiler(), map[string]string{}}
 	c.compiler.DefaultDraft(jsonschema.Draft4) // that of OpenAPI 3.0: exclusiveMaximum is a boolean
-	add := func(url string, schema any) {
-		fatal.If(t, c.compiler.AddResource(url, schema))
-	}
-	read := func(path string) []byte {
-		return fatal.Get(os.ReadFile(path))(t)
-	}
-	add("file:///kubernetes.json", kubernetes(t, read(download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]), c.urls))
+	swagger := download(t, "k8s.io/kubernetes@"+version, "api/openapi-spec/swagger.json")[0]
+	fatal.If(t, c.compiler.AddResource("file:///kubernetes.json", kubernetes(t, fatal.Get(os.ReadFile(swagger))(t), c.urls)))
 	for _, s := range schemas {
 		for _, path := range download(t, s.module, s.file) {
-			for url, schema := range custom(t, read(path)) {
-				add("file:///"+url, schema)
+			for url, schema := range custom(t, fatal.Get(os.ReadFile(path))(t)) {
+				fatal.If(t, c.compiler.AddResource("file:///"+url, schema))
 				c.urls[strings.ReplaceAll(url, "~", " ")] = "file:///" + url
 			}
 		}

@@ -3,7 +3,6 @@ package install
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,11 +32,16 @@ func managers(e node) (all []node) {
 		if chain, ok := l.(node)["default_filter_chain"]; ok {
 			chains = append(chains, chain)
 		}
-		for _, chain := range chains {
-			for _, f := range chain.(node)["filters"].([]any) {
-				if f := f.(node); f["name"] == managerName {
-					all = append(all, f["typed_config"].(node))
-				}
+		all = append(all, managersOf(chains...)...)
+	}
+	return all
+}
+
+func managersOf(chains ...any) (all []node) {
+	for _, chain := range chains {
+		for _, f := range chain.(node)["filters"].([]any) {
+			if f := f.(node); f["name"] == managerName {
+				all = append(all, f["typed_config"].(node))
 			}
 		}
 	}
@@ -108,10 +112,9 @@ func envoyGateway(t *testing.T) node {
 		switch what := at(t, patch, "type").(string) + " " + operation["op"].(string); what {
 		case "type.googleapis.com/envoy.config.listener.v3.Listener add":
 			listener := named(t, at(t, e, "static_resources", "listeners"), at(t, patch, "name").(string))
-			chosen, _ := operation["jsonPath"].(string)
-			targets := selected(t, listener, chosen)
+			targets := selected(t, listener, operation["jsonPath"].(string))
 			if len(targets) == 0 {
-				t.Errorf("%s has no %s", listener["name"], chosen)
+				t.Errorf("%s has no %s", listener["name"], operation["jsonPath"])
 			}
 			for _, target := range targets {
 				add(t, target, operation["path"].(string), operation["value"])
@@ -128,38 +131,17 @@ func envoyGateway(t *testing.T) node {
 	return e
 }
 
-// step is one of a JSONPath: .field, [*], or [?(@.name=='NAME')].
-var step = regexp.MustCompile(`^(?:\.([a-z_]+)|\[\*\]|\[\?\(@\.name=='([^']+)'\)\])`)
-
-// selected are the mappings that a JSONPath of these steps finds.
-func selected(t *testing.T, tree node, path string) (found []node) {
+// selected are the HTTP connection managers of a listener that a JSONPath chooses.
+func selected(t *testing.T, listener node, path string) []node {
 	t.Helper()
-	found = []node{tree}
-	for rest, field := strings.TrimPrefix(path, "$"), ""; rest != ""; {
-		s := step.FindStringSubmatch(rest)
-		if s == nil {
-			t.Fatalf("%s: the tests do not know %s", path, rest)
-		}
-		rest = rest[len(s[0]):]
-		if s[1] != "" && strings.HasPrefix(rest, "[") {
-			field = s[1] // a list, of which the next step takes items
-			continue
-		}
-		var next []node
-		for _, n := range found {
-			items := []any{n[s[1]]}
-			if s[1] == "" {
-				items, _ = n[field].([]any)
-			}
-			for _, item := range items {
-				if m, ok := item.(node); ok && (s[2] == "" || m["name"] == s[2]) {
-					next = append(next, m)
-				}
-			}
-		}
-		found = next
+	switch chains, _ := strings.CutSuffix(path, ".filters[?(@.name=='"+managerName+"')].typed_config"); chains {
+	case "$.default_filter_chain":
+		return managersOf(listener["default_filter_chain"])
+	case "$.filter_chains[*]":
+		return managersOf(listener["filter_chains"].([]any)...)
 	}
-	return found
+	t.Fatalf("the tests do not know %s", path)
+	return nil
 }
 
 // add is that of JSON Patch, for /FIELD and /FIELD/INDEX.

@@ -27,8 +27,6 @@ func (p program) with(values ...string) program {
 	return p
 }
 
-func (p program) built(t *testing.T) string { return proc.Built(t, "bin/"+p.name, "build") }
-
 func (p program) resource(t *testing.T, kind string) node {
 	t.Helper()
 	return resource(t, rendered(t, p.values...), kind, p.name)
@@ -61,11 +59,6 @@ func (p program) args(t *testing.T) (all []string) {
 		all = append(all, arg.(string))
 	}
 	return all
-}
-
-func rulesOf(t *testing.T) string {
-	t.Helper()
-	return at(t, resource(t, rendered(t, set()...), "ConfigMap", "weir-rules"), "data", "rules.yaml").(string)
 }
 
 func programsOf(t *testing.T, values []string) (all []program) {

@@ -42,7 +42,7 @@ func (m *machine) pod(p program, as, listen string, names ...string) (argv []str
 	}
 	contents := map[string]map[string]string{
 		"tls": certificates, "redis": with("password", m.password+"\n"), "consul": with("token", consultest.Management+"\n"),
-		"rules": {"rules.yaml": rulesOf(m.t)}, "keys": {"key-secrets": "1 00112233445566778899aabbccddeeff\n"},
+		"rules": {"rules.yaml": at(m.t, resource(m.t, rendered(m.t, set()...), "ConfigMap", "weir-rules"), "data", "rules.yaml").(string)}, "keys": {"key-secrets": "1 00112233445566778899aabbccddeeff\n"},
 		"admin": {"tokens": "tokens:\n  - { name: ann, role: viewer, sha256: " + strings.Repeat("d6", 32) + " }\n"},
 	}
 	for _, v := range p.pod(m.t)["volumes"].([]any) {
@@ -61,7 +61,7 @@ func (m *machine) pod(p program, as, listen string, names ...string) (argv []str
 	fatal.If(m.t, os.MkdirAll(state, 0o755))
 	here := strings.NewReplacer(append([]string{"0.0.0.0:8080", listen, "0.0.0.0:8090", admin, "$(POD_IP):8080", listen,
 		"/etc/weir", filepath.Join(m.dir, as, "/etc/weir"), "/var/lib/weir", state}, m.moved...)...)
-	argv = []string{p.built(m.t)}
+	argv = []string{proc.Built(m.t, "bin/"+p.name, "build")}
 	for _, arg := range p.args(m.t) {
 		argv = append(argv, here.Replace(arg))
 	}

@@ -24,6 +24,7 @@ import (
 type valkeys struct {
 	t     *testing.T
 	dir   string
+	bin   string // where its programs are
 	port  int
 	files map[string]string // the ConfigMap
 	nodes []*proc.Process
@@ -41,21 +42,21 @@ func startValkeys(t *testing.T) *valkeys {
 	}
 	v.nodes = make([]*proc.Process, at(t, resource(t, all, "StatefulSet", "weir-valkey"), "spec", "replicas").(int))
 	proc.WriteFile(t, filepath.Join(v.dir, "password"), valkeyPassword+"\n")
+	// The Valkey that `make setup` has got, or else the system's Redis under its name.
+	v.bin = filepath.Join(proc.Root(t), ".tools", "stores")
+	if _, err := os.Stat(filepath.Join(v.bin, "valkey-server")); err != nil {
+		v.bin = t.TempDir()
+		for _, name := range []string{"server", "cli"} {
+			script := proc.WriteFile(t, filepath.Join(v.bin, "valkey-"+name), "#!/bin/sh\nexec redis-"+name+` "$@"`+"\n")
+			fatal.If(t, os.Chmod(script, 0o755))
+		}
+	}
 	return v
 }
 
-// env is that of a pod, with the Valkey that `make setup` has got, or else the system's Redis under its name.
+// env is that of a pod.
 func (v *valkeys) env(more ...string) []string {
-	v.t.Helper()
-	path := filepath.Join(proc.Root(v.t), ".tools", "stores")
-	if _, err := os.Stat(filepath.Join(path, "valkey-server")); err != nil {
-		path = v.t.TempDir()
-		for _, name := range []string{"server", "cli"} {
-			script := proc.WriteFile(v.t, filepath.Join(path, "valkey-"+name), "#!/bin/sh\nexec redis-"+name+` "$@"`+"\n")
-			fatal.If(v.t, os.Chmod(script, 0o755))
-		}
-	}
-	return append([]string{"PATH=" + path + ":" + os.Getenv("PATH"), "NODES=" + strings.Join(v.addrs, " "),
+	return append([]string{"PATH=" + v.bin + ":" + os.Getenv("PATH"), "NODES=" + strings.Join(v.addrs, " "),
 		"PORT=" + strconv.Itoa(v.port), "SECRET=" + v.dir}, more...)
 }
 
@@ -88,10 +89,8 @@ func (v *valkeys) beginNode(i int) {
 // do runs a command at a node, as the user that makes the cluster.
 func (v *valkeys) do(i int, args ...string) string {
 	v.t.Helper()
-	cmd := exec.CommandContext(v.t.Context(), "valkey-cli", append([]string{"-h", v.addrs[i], "-p", strconv.Itoa(v.port)}, args...)...)
-	env := v.env("REDISCLI_AUTH=" + valkeyPassword)
-	cmd.Path = filepath.Join(strings.SplitN(strings.TrimPrefix(env[0], "PATH="), ":", 2)[0], "valkey-cli")
-	cmd.Err, cmd.Env = nil, env
+	cmd := exec.CommandContext(v.t.Context(), filepath.Join(v.bin, "valkey-cli"), append([]string{"-h", v.addrs[i], "-p", strconv.Itoa(v.port)}, args...)...)
+	cmd.Env = v.env("REDISCLI_AUTH=" + valkeyPassword)
 	out, _ := cmd.CombinedOutput() // what it says decides
 	return string(out)
 }

@@ -170,7 +170,5 @@ tests:
         eval_time: 4m
         exp_samples: [{ labels: '{}', value: 4 }]
 `, query, "count("+strings.ReplaceAll(rule.SeriesQuery, `,pod!=""`, `,pod!="",namespace="weir"`)+")"))
-	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", test).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	proc.Run(t, exec.CommandContext(t.Context(), "promtool", "test", "rules", test))
 }
