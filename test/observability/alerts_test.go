@@ -111,10 +111,7 @@ func TestAlertsFireAndStayQuiet(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(proc.Root(t), shipped, "alerts", "tests", name)
-			if out, err := exec.Command(program(t, "promtool"), "test", "rules", path).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			proc.Run(t, exec.Command(program(t, "promtool"), "test", "rules", filepath.Join(proc.Root(t), shipped, "alerts", "tests", name)))
 		})
 	}
 	for name := range alerts(t) {
