@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -176,13 +175,4 @@ func TestApplyThroughAPI(t *testing.T) {
 	server.Close()
 	weir(1, "rules history", "does not answer")
 	weir(1, "rules apply "+one+" --dry-run", "does not answer")
-}
-
-// What is not as it should be has an exit status of its own.
-func TestUnwell(t *testing.T) {
-	for status, answer := range map[int]string{0: `{"of":"region eu"}`, 3: `{"of":"all regions","missing_regions":["eu"]}`, 1: `no JSON`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
-		inHome(t, t.TempDir(), status, "status", "--admin", strings.TrimPrefix(server.URL, "http://"))
-		server.Close()
-	}
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,5 +88,42 @@ func TestOutput(t *testing.T) {
 	want := "admin bootstrap acl, admin bootstrap make, admin export-filter, admin forget-region, debug, healthcheck, help, rules compile, rules convert, rules init"
 	if got := strings.Join(without, ", "); got != want {
 		t.Errorf("without -o: %s, want %s", got, want)
+	}
+}
+
+// What a program answers has its exit status, and why it fails is printed: its health, how all of it is, and whether a region is
+// taken for dead.
+func TestAnswers(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, c := range []struct {
+		command, asked string
+		answers        int
+		text           string
+		status         int
+		want           string
+	}{
+		{"healthcheck http://ADDRESS/readyz", "GET /readyz ", 200, "", 0, ""},
+		{"healthcheck http://ADDRESS/readyz", "GET /readyz ", 503, "not ready: no rules", 1, "not ready: no rules"},
+		{"healthcheck " + gone.URL, "", 0, "", 1, "refused"},
+		{"status --admin ADDRESS", "GET /v1/status ", 200, `{"of":"region eu"}`, 0, ""},
+		{"status --admin ADDRESS", "GET /v1/status ", 200, `{"of":"all regions","missing_regions":["eu"]}`, 3, ""},
+		{"status --admin ADDRESS", "GET /v1/status ", 200, "no JSON", 1, ""},
+		{"admin forget-region eu --admin ADDRESS", `POST /v1/regions:forget {"region":"eu"}`, 204, "", 0, "nothing is withheld for region eu"},
+		{"admin forget-region eu --admin ADDRESS", `POST /v1/regions:forget {"region":"eu"}`, 409, `{"status": 409, "detail": "it is not dead"}`, 1, "it is not dead"},
+		{"admin forget-region eu --admin ADDRESS", `POST /v1/regions:forget {"region":"eu"}`, 404,
+			`{"status": 404, "code": "unknown-operation", "detail": "there is no such operation"}`, 1, "name an aggregator by --admin or --context"},
+	} {
+		asked := ""
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			asked += r.Method + " " + r.URL.Path + " " + string(text)
+			w.WriteHeader(c.answers)
+			_, _ = io.WriteString(w, c.text)
+		}))
+		out := inHome(t, t.TempDir(), c.status, strings.Fields(strings.ReplaceAll(c.command, "ADDRESS", server.Listener.Addr().String()))...)
+		if server.Close(); !strings.Contains(out, c.want) || !strings.Contains(asked, c.asked) {
+			t.Errorf("%s: %q, want %q; asked %s, want %s", c.command, out, c.want, asked, c.asked)
+		}
 	}
 }

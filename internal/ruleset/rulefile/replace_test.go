@@ -1,6 +1,7 @@
 package rulefile_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
+// TestReplace: a file is replaced as a whole; who reads the one before reads all of it.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
@@ -19,6 +21,12 @@ func TestReplace(t *testing.T) {
 		if err != nil || string(got) != text || info.Mode() != 0o640 {
 			t.Errorf("the file has %q, mode %v (%v), want %q", got, info.Mode(), err, text)
 		}
+	}
+	before := fatal.Get(os.Open(path))(t)
+	defer func() { _ = before.Close() }()
+	fatal.If(t, rulefile.Replace(path, []byte("the last one"), 0o640))
+	if text, err := io.ReadAll(before); err != nil || string(text) != "another one" {
+		t.Errorf("who has opened the file before reads %q (%v)", text, err)
 	}
 	fatal.If(t, os.Mkdir(filepath.Join(dir, "a directory"), 0o700))
 	if err := rulefile.Replace(filepath.Join(dir, "a directory"), nil, 0o600); err == nil {
