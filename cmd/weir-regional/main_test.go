@@ -3,23 +3,19 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -78,30 +74,13 @@ func (p *process) awaits(path, text string) {
 	})
 }
 
-// http2Client speaks HTTP/2 without TLS, as Envoy does.
-func http2Client() *http.Client {
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: time.Minute}
-}
-
-// acquire asks for units of one key as the filter does; 0 asks what is left.
-func (p *process) acquire(c *http.Client, holder byte, seq uint64, units int64) (out wire.Response, err error) {
-	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{holder}, 16), Seq: seq,
-		Wants: []wire.Want{{Rule: "page", Key: []byte("k"), Want: lease.Want{Need: units, Waiting: units, Want: units}}}}
-	r, err := c.Post("http://"+p.Addr+quotav1connect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
-	if err != nil {
-		return out, err
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return out, err
-	}
-	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != 1 {
-		return out, fmt.Errorf("status %d: %s", r.StatusCode, body)
-	}
-	return out, nil
+// acquire asks for units of one key as a PoP does; 0 asks what is left.
+func (p *process) acquire(holder byte, seq, units uint64) (answer *quotav1.AcquireResponse, grant *quotav1.Grant) {
+	p.t.Helper()
+	r := fatal.Get(quotav1connect.NewQuotaServiceClient(p.HTTP, "http://"+p.Addr).Acquire(p.t.Context(), connect.NewRequest(&quotav1.AcquireRequest{
+		Protocol: 1, Holder: bytes.Repeat([]byte{holder}, 16), Seq: seq, Wants: []*quotav1.Want{{Rule: "page", Key: []byte("k"), Need: units, Waiting: units, Want: units}},
+	})))(p.t)
+	return r.Msg, r.Msg.GetGrants()[0]
 }
 
 // More connections than the process has file descriptors do not keep it from reading its rules.
@@ -135,49 +114,6 @@ func TestAggregatorAway(t *testing.T) {
 	p.awaits("/v1/status?wait=1", "the aggregator has not answered")
 }
 
-// While it drains it is not ready, takes calls for a while, and fails none.
-func TestDrainUnderLoad(t *testing.T) {
-	t.Parallel()
-	p := start(t, "--drain-wait", "5s") // until then a late test has seen it drain
-	var draining atomic.Bool
-	var before, after atomic.Int64
-	var all sync.WaitGroup
-	for i := range 8 {
-		c := http2Client()
-		all.Go(func() {
-			for seq := uint64(1); ; seq++ {
-				late := draining.Load()
-				_, err := p.acquire(c, byte('a'+i), seq, 1)
-				if dial := new(net.OpError); errors.As(err, &dial) && dial.Op == "dial" {
-					return // it has ended: nothing was sent
-				}
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				if late {
-					after.Add(1)
-				} else {
-					before.Add(1)
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	proc.Eventually(t, time.Minute, "calls", func() bool { return before.Load() > 100 })
-	fatal.If(t, syscall.Kill(p.PID(), syscall.SIGTERM))
-	p.waitFor("msg=draining")
-	draining.Store(true)
-	if code, body := p.Probe("/readyz"); code != 503 || !strings.Contains(body, "draining") {
-		t.Errorf("/readyz while draining: %d %s", code, body)
-	}
-	all.Wait()
-	p.waitFor("msg=ended")
-	if after.Load() == 0 {
-		t.Error("no call was answered while draining")
-	}
-}
-
 // A connection that has asked nothing does not keep it from ending: an Envoy that starts connects for its health
 // checks, and is busy for seconds before it asks. To wait for it would take 5 s, longer than the drain may take.
 func TestSilentConnectionHoldsNothingUp(t *testing.T) {
@@ -185,7 +121,7 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	p := start(t, "--drain-timeout", "4s")
 	silent := fatal.Get(net.Dial("tcp", p.Addr))(t)
 	defer silent.Close()
-	_ = fatal.Get(p.acquire(http2Client(), 'a', 1, 1))(t) // it has been accepted before this one
+	p.acquire('a', 1, 1) // it has been accepted before this one
 	p.Stop()
 	p.waitFor("msg=ended")
 }
