@@ -52,7 +52,7 @@ func TestKeyOfValues(t *testing.T) {
 		{`{"query":"account"}`, ``, `"4 2"`, "/a?account=4+2", "", ""},
 		{`{"const":"all"},"path"`, ``, `"all","/v1"`, "/v1?x=1", "", ""},
 		{`{"segment":"id"}`, `"match":{"path":{"template":"/u/{id}"},"ignore_case":true},`, `"ÉA"`, "/u/Éa", "", ""},
-		{`"path"`, `"match":{"path":{"prefix":"/V1"},"ignore_case":true,"trailing_slash":"ignore"},`, `"/v1/Pages/"`, "/V1/pages", "", ""},
+		{`"path"`, `"match":{"path":{"prefix":"/V1"},"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},`, `"/v1/Pages/"`, "/V1;a=b/pages/;c?d", "", ""},
 	} {
 		set := decode(t, `{"rules":[{"name":"a",`+c.match+`"key":[`+c.key+`],"limit":"5/1m","overrides":[{"key":[`+c.values+`],"limit":"6/1m"}]}]}`)
 		q := request(set, ":method", "GET", ":path", c.path, "x-user", c.user)

@@ -198,18 +198,6 @@ func TestPlaceOfAKey(t *testing.T) {
 	}
 }
 
-// TestPercentsDivideKeys: ranges that touch have each key once.
-func TestPercentsDivideKeys(t *testing.T) {
-	const one = `{"name":"r@%s","match":{"percent":{"from":%d,"to":%d}},"key":[{"header":"x"}],"limit":"5/1m"}`
-	set := decode(t, `{"rules":[`+fmt.Sprintf(one+","+one+","+one, "a", 0, 10, "b", 10, 11, "c", 11, 100)+`]}`)
-	for i := range 1000 {
-		var m rule.Matches
-		if set.Match(request(set, "x", fmt.Sprint("user-", i)), &m); len(m.Hits) != 1 {
-			t.Errorf("key %d is in %d ranges", i, len(m.Hits))
-		}
-	}
-}
-
 func TestCost(t *testing.T) {
 	set := decode(t, `{"rules":[
 		{"name":"one","key":[],"limit":"100/1m"},

@@ -48,21 +48,6 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// Who spells a path otherwise gets no other counter.
-func TestSpellingInKeys(t *testing.T) {
-	set := decode(t, `{"rules":[
-		{"name":"a","match":{"path":{"prefix":"/Login"},"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
-		{"name":"b","key":["path"],"limit":"5/1m"}]}`)
-	for path, want := range map[string]string{"/login": "/login", "/LOGIN/;a=b?c": "/login", "/login/X/": "/login/x"} {
-		q, m := rule.Request{Path: path}, rule.Matches{}
-		set.Match(&q, &m)
-		plain, _, _ := strings.Cut(path, "?")
-		if len(m.Hits) != 2 || string(m.Hits[0].Key) != want || string(m.Hits[1].Key) != plain {
-			t.Errorf("%s: hits %v", path, m.Hits)
-		}
-	}
-}
-
 // A path that a client made to climb costs what its length does: it is taken apart for
 // every request, and one of 60 kB came to 0.1 s and 170 MB of copies.
 func TestLongClimb(t *testing.T) {
