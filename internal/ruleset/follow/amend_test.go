@@ -99,7 +99,7 @@ func TestAmendments(t *testing.T) {
 	}
 }
 
-// An override ends to the second, and the rules in force stay the same ones.
+// An override ends to the second, and the rules in force stay the same ones. The next version is without it.
 func TestAmendmentEnds(t *testing.T) {
 	t.Parallel()
 	w := toFile(t)
@@ -116,5 +116,8 @@ func TestAmendmentEnds(t *testing.T) {
 	}
 	if f.last() != before {
 		t.Error("other rules are in force")
+	}
+	if next := w.apply(keyed("a", 6)); next.Amendments != nil {
+		t.Errorf("the next version has %+v", next.Amendments)
 	}
 }

@@ -204,52 +204,28 @@ func TestRejectedByTheService(t *testing.T) {
 	})
 }
 
-// TestSwappedLink follows a directory as Kubernetes mounts one, whose link ..data is swapped. A mistake in one file changes
-// nothing.
-func TestSwappedLink(t *testing.T) {
+// TestDirectory follows a directory. A mistake in one file changes nothing.
+func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	swap := func(version int, extra string) {
+	put := func(name string, limit int, extra string) {
 		t.Helper()
-		folder := fmt.Sprint("..", version)
-		fatal.If(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
-		for _, name := range []string{"a", "b"} {
-			text := fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n%s", name, version, extra)
-			fatal.If(t, os.WriteFile(filepath.Join(dir, folder, name+".yaml"), []byte(text), 0o600))
-		}
-		fatal.If(t, os.Symlink(folder, filepath.Join(dir, "..new")))
-		fatal.If(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+		text := fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n%s", name, limit, extra)
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600))
 	}
-	swap(1, "")
-	for _, name := range []string{"a.yaml", "b.yaml"} {
-		fatal.If(t, os.Symlink("..data/"+name, filepath.Join(dir, name)))
-	}
+	put("a", 1, "")
+	put("b", 1, "")
 	follow(t, dir, func(w *watched, pass func()) {
-		swap(2, "")
+		put("b", 2, "")
 		pass()
-		if last := w.sets[len(w.sets)-1]; w.limit() != 2 || last.Rule(1).Limits[0].Limit.Count != 2 || last.Revision <= w.sets[0].Revision {
-			t.Errorf("the swap was not seen: %s", last.Encode())
+		if last := w.last(); last.Rule(1).Limits[0].Limit.Count != 2 || last.Revision <= w.sets[0].Revision {
+			t.Errorf("the change was not seen: %s", last.Encode())
 		}
 		before := len(w.sets)
-		swap(3, "colour: red\n")
+		put("a", 3, "colour: red\n")
+		put("b", 3, "")
 		pass()
 		if log := w.logged(); len(w.sets) != before || !strings.Contains(log, filepath.Join(dir, "a.yaml")+":2:1: colour") {
 			t.Errorf("applied %d, log %s", len(w.sets)-before, log)
 		}
 	})
-}
-
-func TestLoad(t *testing.T) {
-	path := temporary(t)
-	w := New(path, func(*rule.Set) error { t.Error("applied"); return nil }, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
-	if err := w.Load(); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file that is not there: %v", err)
-	}
-	fatal.If(t, os.WriteFile(path, []byte(wrong), 0o600))
-	if err := w.Load(); err == nil || strings.Count(err.Error(), "\n") == 0 {
-		t.Errorf("a file with two mistakes: %v, want a line for each", err)
-	}
-	fatal.If(t, os.WriteFile(path, make([]byte, 8<<20+1), 0o600))
-	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "more than 8388608") {
-		t.Errorf("a file that is too long: %v", err)
-	}
 }

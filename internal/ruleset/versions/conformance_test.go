@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/test/kit/fatal"
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // everyStore runs a test with a store in Consul, and with one in a directory.
@@ -231,31 +230,6 @@ func TestAmend(t *testing.T) {
 	}
 	if c, err := s.Content(ctx, history[6]); err != nil || !strings.Contains(string(c.Amendments), "sale") {
 		t.Errorf("%s (%v)", c.Amendments, err)
-	}
-}
-
-// Those that have ended go with the next version.
-func TestAmendmentsEnd(t *testing.T) {
-	t.Parallel()
-	s := inFile(t)
-	ctx := within(t)
-	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 1/1m }]\n"), by("begin"))
-	short := amend.Edit{Entry: amend.Entry{Kind: amend.Override, Amendment: amend.Amendment{
-		Rule: "a", Key: []string{"short"}, Limit: json.RawMessage(`"9/1m"`), Until: time.Now().Add(2 * time.Second),
-	}}}
-	v, _, err := s.Amend(ctx, short, by("short"))
-	if err == nil {
-		_, _, err = s.Amend(ctx, override("long", "9/1m"), by("long"))
-	}
-	fatal.If(t, err)
-	proc.Eventually(t, time.Minute, "the short one ends", func() bool { return overridden(t, s) == "long=9/1m" })
-	apply(t, s, []byte("rules: [{ name: a, key: [{ header: x }], limit: 2/1m }]\n"), by("next"))
-	current, err := s.Current(ctx)
-	if err != nil || current.Revision <= v.Revision {
-		t.Fatal(current, err)
-	}
-	if _, d, err := s.List(ctx); err != nil || len(d.Entries) != 1 || d.Entries[0].Key[0] != "long" {
-		t.Errorf("%+v (%v)", d, err)
 	}
 }
 

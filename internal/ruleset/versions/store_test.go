@@ -53,22 +53,33 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A change that was made of a version is not applied on another one.
+// A change that was made of a version, or of none, is not applied on another one, and neither is a rollback.
 func TestApplyOn(t *testing.T) {
 	t.Parallel()
-	s := inFile(t)
-	first := apply(t, s, document(1), by("begin"))
-	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
-	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
-	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
-		t.Errorf("%v", err)
+	s, ctx := inFile(t), within(t)
+	first := apply(t, s, document(1), Change{Who: "ann", Why: "begin", First: true})
+	apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
+	last := apply(t, s, document(3), by("go on"))
+	on := Change{Who: "bob", Why: "late", On: first.Revision}
+	for name, late := range map[string]func() (Version, error){
+		"a change": func() (Version, error) { return s.Apply(ctx, parsed(t, document(4)), on) },
+		"a first version": func() (Version, error) {
+			return s.Apply(ctx, parsed(t, document(4)), Change{Who: "bob", Why: "late", First: true})
+		},
+		"a rollback":              func() (Version, error) { return s.Rollback(ctx, 0, on) },
+		"a rollback to a version": func() (Version, error) { return s.Rollback(ctx, first.Revision, on) },
+	} {
+		_, err := late()
+		if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != last.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", last.Revision)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	inForce(t, s, second.Revision, document(2))
 	for want, c := range map[string]Change{"author is missing": {Why: "x"}, "reason is missing": {Who: "ann", Why: " "}, "reason has": {Who: "ann", Why: strings.Repeat("x", maxWhy+1)}} {
-		if _, err := s.Apply(within(t), parsed(t, document(3)), c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Apply(ctx, parsed(t, document(4)), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	inForce(t, s, last.Revision, document(3))
 }
 
 // Of many writers each applies all its documents, one gets each revision, and no version is lost.
@@ -191,26 +202,4 @@ func TestNotes(t *testing.T) {
 	if found, err := s.Notes(ctx, "", 2000); err != nil || len(found) != keptNotes {
 		t.Errorf("after old versions were deleted: %d entries (%v)", len(found), err)
 	}
-}
-
-// The first version is the first one, and a rollback from another version than the newest changes nothing.
-func TestOn(t *testing.T) {
-	t.Parallel()
-	s, ctx := inFile(t), within(t)
-	first := by("begin")
-	first.First = true
-	v := apply(t, s, document(1), first)
-	_, err := s.Apply(ctx, parsed(t, document(2)), first)
-	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != v.Revision {
-		t.Errorf("a second first version: %v", err)
-	}
-	apply(t, s, document(2), by("go on"))
-	last := apply(t, s, document(3), by("go on"))
-	for _, revision := range []uint64{0, v.Revision} {
-		_, err = s.Rollback(ctx, revision, Change{Who: "ann", Why: "late", On: v.Revision})
-		if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != last.Revision {
-			t.Errorf("to revision %d: %v", revision, err)
-		}
-	}
-	inForce(t, s, last.Revision, document(3))
 }
