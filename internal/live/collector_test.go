@@ -134,16 +134,8 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(2 * time.Second)
-		v := see(t, s.collectors[0])
-		if v.Of != "region eu" || v.Watched < 25*time.Second || v.Missing != nil {
+		if v := see(t, s.collectors[0]); v.Watched < 25*time.Second || v.Missing != nil || fmt.Sprint(names(v)) != "[replica0 replica1 fra1]" {
 			t.Errorf("%+v", v)
-		}
-		var names []string
-		for _, m := range v.Members {
-			names = append(names, fmt.Sprint(int(m.Kind), " ", m.Region, " ", m.Name, " ", m.LastReportMs < 3000))
-		}
-		if got := strings.Join(names, ", "); got != "2 eu replica0 true, 2 eu replica1 true, 1 eu fra1 true" {
-			t.Error(got)
 		}
 		end()
 		time.Sleep(10 * time.Second)
@@ -274,28 +266,6 @@ func TestWorkers(t *testing.T) {
 		v = see(t, s.collectors[0])
 		if m := v.Members[len(v.Members)-1]; m.Workers != 8 || m.Keys != 80 || m.RulesVersion != "new" || m.DegradedMs != 0 || m.Error != "" {
 			t.Errorf("one worker is heard, and the others were: %+v", m)
-		}
-	})
-}
-
-// Without its store a tier shows nothing and says why, and what holders do is as before.
-func TestNotesUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{})
-		_, end := s.collectors[0].Begin(t.Context(), nil)
-		defer end()
-		s.reports.down.Store(true)
-		s.watches.down.Store(true)
-		if take(t, s.collectors[0], report("fra1", 1)).WatchMs == 0 {
-			t.Error("the watch has ended")
-		}
-		time.Sleep(time.Second)
-		if v, err := s.collectors[0].See(t.Context()); err == nil || !errors.Is(err, errDown) {
-			t.Errorf("%+v, %v", v, err)
-		}
-		time.Sleep(10 * time.Second)
-		if ms := s.collectors[0].WatchMs(); ms != 0 {
-			t.Errorf("a watch that nobody can renew lasts for %d ms", ms)
 		}
 	})
 }
