@@ -49,28 +49,6 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client that gets 0 comes at once.
-func TestWholeSeconds(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) { c.Headers = true })
-	b.advance(limit.Second/2 + 1)
-	for _, c := range []struct {
-		request *rlspb.RateLimitRequest
-		seconds int64
-	}{
-		{request(of("host", "h", "path", "p")), 1},
-		{hits(9, request(of("host", "h", "path", "p"))), 1},
-		{request(costing(0, of("host", "h", "path", "new"))), 1},
-		{request(of("host", "h")), 60},
-		{request(of("user", "a")), 1800},
-		{request(of("nothing", ""), of("user", "b")), 1800},
-	} {
-		r := b.ask(c.request)
-		if d := r.Statuses[len(r.Statuses)-1].DurationUntilReset; d.GetSeconds() != c.seconds || d.GetNanos() != 0 {
-			t.Errorf("%v: duration_until_reset %v, want %d s", c.request, d, c.seconds)
-		}
-	}
-}
-
 // known is a judge without a store to whom on_failure: local has figures.
 type known struct {
 	remaining int64
@@ -292,20 +270,25 @@ func hits(n uint32, r *rlspb.RateLimitRequest) *rlspb.RateLimitRequest {
 	return r
 }
 
-// TestCurrentLimit: what a client gets to see of a limit.
+// TestCurrentLimit: what a client gets to see of a limit. What is left of a second counts as one: Envoy drops it, and a client that
+// gets 0 comes at once.
 func TestCurrentLimit(t *testing.T) {
 	b := newBench(t, specYAML)
+	b.advance(limit.Second/2 + 1)
 	own := limited(7, typepb.RateLimitUnit_MINUTE, of("user", "a"))
 	own.Limit.UnitMultiplier = wrapperspb.UInt32(15)
-	const minute, hour, week = rlspb.RateLimitResponse_RateLimit_MINUTE, rlspb.RateLimitResponse_RateLimit_HOUR, rlspb.RateLimitResponse_RateLimit_WEEK
+	const second, minute, hour, week = rlspb.RateLimitResponse_RateLimit_SECOND, rlspb.RateLimitResponse_RateLimit_MINUTE, rlspb.RateLimitResponse_RateLimit_HOUR, rlspb.RateLimitResponse_RateLimit_WEEK
 	for _, c := range []struct {
 		request  *ratelimitpb.RateLimitDescriptor
 		name     string
 		requests uint32
 		unit     rlspb.RateLimitResponse_RateLimit_Unit
 		times    uint32
-		reset    time.Duration // at half past
+		reset    time.Duration // half a second after half past
 	}{
+		{of("host", "h", "path", "p"), "", 4, second, 0, time.Second},
+		{costing(9, of("host", "h", "path", "p")), "", 4, second, 0, time.Second}, // rejected
+		{costing(0, of("host", "h", "path", "new")), "", 4, second, 0, time.Second},
 		{of("user", "a"), "per user", 5, hour, 0, 30 * time.Minute},
 		{costing(0, of("user", "new")), "per user", 5, hour, 0, 30 * time.Minute},
 		{of("nothing", ""), "", 0, week, 0, 516_600 * time.Second},

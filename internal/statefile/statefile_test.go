@@ -144,18 +144,12 @@ func TestLock(t *testing.T) {
 // keepOpen keeps a file of this process open, as a program that it starts does until it runs.
 func keepOpen(t *testing.T, path string) {
 	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip("no /proc")
-	}
-	for _, e := range all {
-		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to != path {
-			continue
+	for fd := range 100 {
+		if to, _ := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); to == path {
+			again := fatal.Get(syscall.Dup(fd))(t)
+			t.Cleanup(func() { _ = syscall.Close(again) })
+			return
 		}
-		fd, _ := strconv.Atoi(e.Name())
-		again := fatal.Get(syscall.Dup(fd))(t)
-		t.Cleanup(func() { _ = syscall.Close(again) })
-		return
 	}
 	t.Fatal(path, " is not open")
 }

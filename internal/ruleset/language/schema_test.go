@@ -83,27 +83,18 @@ func TestSchemaRejectsBadFiles(t *testing.T) {
 	}
 }
 
-// TestSchemaHasTheRangesOfTheLanguage tries both ends of every range, and one more.
+// TestSchemaHasTheRangesOfTheLanguage tries both ends of ranges that no bad file of package rulefile is beyond, and one more.
 func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
 	s := schema(t)
 	for name, test := range map[string]struct {
 		doc       string
 		low, high int64
 	}{
-		"count":            {"{ name: a, key: [], limit: { count: %d, per: 366d }, algorithm: fixed_window }", 0, 1<<32 - 1},
-		"burst":            {"{ name: a, key: [], limit: { count: 1, per: 1s, burst: %d }, algorithm: token_bucket }", 1, 1<<32 - 1},
-		"slots":            {"{ name: a, key: [], limit: %d, algorithm: concurrency }", 0, 1<<24 - 1},
-		"overdraft":        {"{ name: a, key: [], limit: 1/1m, consistency: optimistic, overdraft: %d }", 1, 1<<32 - 1},
-		"cost":             {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: %d }", 1, 1<<32 - 1},
-		"cost max":         {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: { header: x, max: %d } }", 1, 1<<32 - 1},
-		"expected PoPs":    {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_pops: %d } }", 1, 100_000},
-		"retry jitter":     {"{ name: a, key: [], limit: 1/1m, retry_jitter: %d }", 0, 100},
-		"rejection status": {"{ name: a, key: [], limit: 1/1m, rejection: { status: %d } }", 400, 599},
-		"grpc status":      {"{ name: a, key: [], limit: 1/1m, rejection: { grpc_status: %d } }", 1, 16},
-		"trusted hops":     {"{ name: a, key: [{ client_ip: { trusted_hops: %d } }], limit: 1/1m }", 0, 16},
-		"percent":          {"{ name: a, match: { percent: %d }, key: [client_ip], limit: 1/1m }", 1, 99},
-		"hops of a match":  {"{ name: a, match: { client_ip: 10.0.0.0/8, trusted_hops: %d }, key: [], limit: 1/1m }", 0, 16},
-		"IPv6 prefix":      {"{ name: a, key: [{ client_ip: { ipv6_prefix: %d } }], limit: 1/1m }", 1, 128},
+		"count":         {"{ name: a, key: [], limit: { count: %d, per: 366d }, algorithm: fixed_window }", 0, 1<<32 - 1},
+		"slots":         {"{ name: a, key: [], limit: %d, algorithm: concurrency }", 0, 1<<24 - 1},
+		"overdraft":     {"{ name: a, key: [], limit: 1/1m, consistency: optimistic, overdraft: %d }", 1, 1<<32 - 1},
+		"cost max":      {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: { header: x, max: %d } }", 1, 1<<32 - 1},
+		"expected PoPs": {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_pops: %d } }", 1, 100_000},
 	} {
 		for value, legal := range map[int64]bool{test.low - 1: false, test.low: true, test.high: true, test.high + 1: false} {
 			doc := fmt.Appendf(nil, "rules: ["+test.doc+"]", value)
