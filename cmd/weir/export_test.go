@@ -13,15 +13,11 @@ import (
 // The filter beside the program is written for every user, in place of the one before. Where that cannot be, the
 // message says what to do, and everything is as before.
 func TestFilter(t *testing.T) {
-	apart := t.TempDir()
-	beside := filepath.Join(apart, "weir.wasm")
+	apart, dir := t.TempDir(), t.TempDir()
 	copied := filepath.Join(apart, "weir")
-	content := fatal.Get(os.ReadFile(binary))(t)
-	fatal.If(t, os.WriteFile(copied, content, 0o700))
+	fatal.If(t, os.WriteFile(copied, fatal.Get(os.ReadFile(binary))(t), 0o700))
 	linked := filepath.Join(t.TempDir(), "weir") // as in a directory of PATH
 	fatal.If(t, os.Symlink(copied, linked))
-	dir := t.TempDir()
-	file := filepath.Join(dir, "filter.wasm")
 	run := func(file, want string) {
 		t.Helper()
 		out, err := exec.Command(linked, "admin", "export-filter", file).CombinedOutput()
@@ -29,39 +25,27 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%v, %s, want %q", err, out, want)
 		}
 	}
-	run(file, "there is no "+beside+"; call the program of a release")
-	fatal.If(t, os.WriteFile(beside, []byte("\x00asm old"), 0o600))
-	run(file, "wrote "+file)
-	for _, cut := range []string{"", "\x00as"} {
-		fatal.If(t, os.WriteFile(beside, []byte(cut), 0o600))
-		run(file, beside+" is no WebAssembly module; unpack the archive")
+	for _, kind := range []struct{ suffix, magic, what string }{{".wasm", "\x00asm", "WebAssembly module"}, {".so", "\x7fELF", "shared library"}} {
+		file, beside := filepath.Join(dir, "filter"+kind.suffix), filepath.Join(apart, "weir"+kind.suffix)
+		run(file, "there is no "+beside+"; call the program of a release")
+		for _, content := range []string{kind.magic + " old", "", kind.magic[:3], kind.magic + " new"} {
+			fatal.If(t, os.WriteFile(beside, []byte(content), 0o600))
+			if !strings.HasPrefix(content, kind.magic) {
+				run(file, beside+" is no "+kind.what+"; unpack the archive")
+				content = kind.magic + " old"
+			} else {
+				run(file, "wrote "+file)
+			}
+			about, err := os.Stat(file)
+			if text, _ := os.ReadFile(file); err != nil || about.Mode() != 0o644 || string(text) != content {
+				t.Errorf("%q, %v, %v; want %q, which all may read", text, about, err, content)
+			}
+		}
 	}
-	fatal.If(t, os.WriteFile(beside, []byte("\x00asm new"), 0o600))
-	run(dir, dir+" is no file; name one, such as "+file[:len(dir)+1]+"weir.wasm")
+	run(dir, dir+" is no file; name one, such as "+filepath.Join(dir, "weir.wasm"))
 	run(filepath.Join(dir, "none", "filter.wasm"), "no such file or directory")
-	if text, err := os.ReadFile(file); err != nil || string(text) != "\x00asm old" {
-		t.Errorf("%q, %v; want the file of before", text, err)
-	}
-	run(file, "wrote "+file)
-	about, err := os.Stat(file)
-	if err != nil || about.Mode() != 0o644 {
-		t.Errorf("%v, %v; want that all may read it", about, err)
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "\x00asm new" {
-		t.Errorf("%q, %v; want the new file", text, err)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("%v, %v; want one file", files, err)
-	}
-
-	library, besideLibrary := filepath.Join(dir, "filter.so"), filepath.Join(apart, "weir.so")
-	run(library, "there is no "+besideLibrary+"; call the program of a release")
-	fatal.If(t, os.WriteFile(besideLibrary, []byte("\x00asm"), 0o600))
-	run(library, besideLibrary+" is no shared library; unpack the archive")
-	fatal.If(t, os.WriteFile(besideLibrary, []byte("\x7fELF new"), 0o600))
-	run(library, "wrote "+library)
-	if text, err := os.ReadFile(library); err != nil || string(text) != "\x7fELF new" {
-		t.Errorf("%q, %v; want the library", text, err)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v; want two files", files, err)
 	}
 }
 
