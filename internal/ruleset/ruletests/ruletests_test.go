@@ -134,30 +134,19 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestShed: a request is in flight by a shed rule for as long as it lasts.
-func TestShed(t *testing.T) {
-	const rules = `
-rules:
-  - { name: overload, match: { path: { prefix: /api } }, shed: { capacity: 5, classes: [ { class: critical, match: { path: /api/pay } } ] } }
-  - { name: trial, match: { path: { prefix: /api } }, mode: shadow, shed: { capacity: 1 } }
-  - { name: client, match: { path: { prefix: /api } }, key: [client_ip], limit: 6/1h, algorithm: fixed_window }
-tests:
-  - name: overload
-    request: { url: /api/a, client: 192.0.2.1 }
-    steps:
-      - { lasts: 10s, expect: { allowed: client, shadow: [] } }
-      - { lasts: 10s, expect: { allowed: client, shadow: [trial] } }
-      - { lasts: 10s, repeat: 2x, expect: allowed }
-      - { expect: { denied: overload, status: 503, override: null, headers: { x-envoy-overloaded: "true", x-weir-rule: overload, ratelimit: null } } }
-      - { request: { url: /api/pay }, lasts: 10s, expect: allowed }
-      - { request: { url: /api/pay }, repeat: 3x, expect: { denied: overload } }
-      - { at: 20s, expect: { allowed: client, remaining: 0, shadow: [] } }
-      - { at: 30s, expect: { denied: client } }
-`
-	if got := differs(t, suite(t, rules)); got != "" {
-		t.Error(got)
+// passes runs the tests of a file, which hold.
+func passes(t *testing.T, file string) {
+	t.Helper()
+	s := suite(t, string(golden.Content(t, file)))
+	for i := range s.Tests {
+		if failure := fatal.Get(s.Run(t.Context(), &s.Tests[i], nil))(t); failure != nil {
+			t.Errorf("%s: %+v", s.Tests[i].Name, failure)
+		}
 	}
 }
+
+// TestShed: a request is in flight by a shed rule for as long as it lasts.
+func TestShed(t *testing.T) { passes(t, "testdata/shed.yaml") }
 
 // TestCoverageOfClasses: classes of a rule that sheds load are parts of it, which a request without the key reaches.
 func TestCoverageOfClasses(t *testing.T) {
@@ -180,69 +169,7 @@ tests:
 
 // TestFaults: three regions share a limit, and each rule does what its on_failure states while the region or the aggregator
 // does not answer.
-func TestFaults(t *testing.T) {
-	const head = `
-regions: { eu: 1, us: 1, ap: 2 }
-rules:
-  - { name: allow, match: { path: /allow }, key: [], limit: 8/1h, scope: global, consistency: exact, on_failure: allow }
-  - { name: deny, match: { path: /deny }, key: [], limit: 8/1h, scope: global, consistency: exact, on_failure: deny }
-  - { name: local, match: { path: /local }, key: [], limit: 8/1m, scope: global, consistency: exact }
-  - { name: near, match: { path: /near }, key: [], limit: 4/1h, consistency: exact, on_failure: deny }
-  - { name: half, match: { path: /half }, key: [], limit: 8/1m, algorithm: fixed_window, on_failure: local }
-  - { name: slots, match: { path: /slots }, key: [], limit: 4, algorithm: concurrency, on_failure: local }
-  - { name: trial, match: { path: /trial }, key: [], limit: 2/1m, on_failure: local, mode: shadow }
-  - { name: pop, match: { path: /pop }, key: [], limit: 2/1m, scope: pop }
-tests:
-  - name: a
-    start: 2026-01-01T12:00:50Z
-    pops: { fra1: eu, fra2: eu, nyc1: us, sin1: ap }
-    steps:
-`
-	for _, steps := range []string{`
-      - { request: GET /allow, repeat: 4x, expect: { allowed: allow, failed: false } }
-      - { pop: nyc1, request: GET /allow, repeat: 4x, expect: { allowed: allow, remaining: 0 } }
-      - { pop: sin1, request: GET /allow, expect: { denied: allow, failed: false, retry_after: 3550s } }
-`, `
-      - { fault: region eu down }
-      - { request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
-      - { request: GET /deny, expect: { denied: deny, failed: true, status: 503 } }
-      - { request: GET /near, expect: { denied: near, failed: true } }
-      - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
-      - { at: 30s, fault: region eu up }
-      - { at: 1m, request: GET /deny, expect: { allowed: deny, failed: false } }
-      - { request: GET /near, expect: { allowed: near, remaining: 3 } }
-`, `
-      - { fault: aggregator down }
-      - { at: 15s, request: GET /allow, repeat: 20x, expect: { allowed: allow, failed: true } }
-      - { request: GET /deny, expect: { denied: deny, failed: true } }
-      - { request: GET /near, repeat: 4x, expect: { allowed: near, failed: false } }
-      - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2, denied: 8 } } }
-      - { pop: sin1, request: GET /local, repeat: 10x, expect: { count: { allowed: 4, denied: 6 } } }
-      - { fault: aggregator up }
-      - { at: 40s, request: GET /deny, expect: { allowed: deny, failed: false } }
-`, `
-      - { fault: aggregator down for eu }
-      - { at: 15s, request: GET /deny, expect: { denied: deny, failed: true } }
-      - { pop: nyc1, request: GET /deny, expect: { allowed: deny, failed: false } }
-      - { request: GET /local, repeat: 10x, expect: { count: { allowed: 2 } } }
-      - { pop: nyc1, request: GET /local, repeat: 10x, expect: { count: { allowed: 6 } } }
-`, `
-      - { fault: region eu down }
-      - { request: GET /half, repeat: 10x, expect: { count: { allowed: 4 }, failed: true, status: 429, retry_after: 10s } }
-      - { pop: fra2, request: GET /half, repeat: 10x, expect: { count: { allowed: 4 } } }
-      - { at: 10s, request: GET /half, repeat: 5x, expect: { count: { allowed: 4 } } }
-      - { request: GET /slots, lasts: 10s, repeat: 5x, expect: { count: { allowed: 2 } } }
-      - { at: 20s, request: GET /slots, expect: { allowed: slots, failed: true } }
-      - { request: GET /trial, expect: { allowed: none, shadow: [] } }
-      - { request: GET /trial, expect: { allowed: none, shadow: [trial] } }
-      - { request: GET /pop, repeat: 3x, expect: { count: { allowed: 2 }, failed: false } }
-      - { pop: fra2, request: GET /pop, repeat: 3x, expect: { count: { allowed: 2 } } }
-`} {
-		if got := differs(t, suite(t, head+steps)); got != "" {
-			t.Errorf("%s\n%s", steps, got)
-		}
-	}
-}
+func TestFaults(t *testing.T) { passes(t, "testdata/faults.yaml") }
 
 // TestMistakes: a file has one message for each mistake, with its line and what to write instead.
 func TestMistakes(t *testing.T) {
