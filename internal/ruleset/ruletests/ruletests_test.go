@@ -37,100 +37,42 @@ func differs(t *testing.T, s *ruletests.Suite) string {
 	return strings.TrimSuffix(text+" "+failure.Note, " ")
 }
 
-const rules = `
-rules:
-  - { name: spend, match: { path: /spend }, key: [], limit: 100/1h, algorithm: fixed_window, cost: { estimate: 30, actual: { header: x-used }, max: 60 } }
-  - { name: login, match: { method: [POST], path: [/login, /signin] }, key: [client_ip], limit: 2/1m, algorithm: fixed_window, consistency: exact,
-      overrides: [{ name: gold, when: { header: { x-tier: gold } }, limit: 3/1m }, { name: office, key: [192.0.2.9], limit: 4/1m }] }
-  - { name: api, match: { path: { prefix: /api } }, key: [{ header: x-user-id, else: client_ip }, method], limit: 10/1m, algorithm: token_bucket }
-  - { name: two, match: { path: /two }, key: [], limits: [2/1s, 3/1h], algorithm: fixed_window, consistency: exact, headers: off, rejection: { status: 403 } }
-  - { name: trial, mode: shadow, match: { path: /api/trial }, key: [client_ip], limit: 1/1m, algorithm: fixed_window }
-  - { name: slots, match: { path: /slow }, key: [], limit: 1, algorithm: concurrency }
-  - { name: edge, match: { label: { tier: edge }, region: eu, path: /edge }, key: [{ label: tier }, region, route, san, { claim: sub }, { metadata: { namespace: ai, key: model } }, host], limit: 1/1m }
-  - { name: token, match: { path: /token }, key: [{ header: x-api-key }], hash: true, limit: 1/1m }
-  - { name: healthz, mode: exempt, match: { path: /api/healthz } }
-  - { name: former, mode: "off", key: [], limit: 1/1m }
-  - { name: full, match: { path: [/full, /both] }, shed: { capacity: 4, shares: { normal: 50 }, classes: [{ class: critical, match: { method: PUT } }] } }
-  - { name: both, match: { path: /both }, key: [client_ip], limit: 9/1m }
-  - { name: locked, match: { path: /lock }, key: [client_ip], limit: 2/1m, count: { status: [401] }, on_limit: { block: 10m } }
-  - { name: failures, match: { path: /fail }, key: [client_ip], limit: 2/1m, count: { status: [401, 5xx], grpc_status: [16] } }
-tests:
-  - name: a
-    start: 2026-01-31T23:59:30Z
-    request: { method: POST, url: /login, client: 192.0.2.1, headers: { X-Tier: silver } }
-`
-
 // TestOutcomes: each field of a test does what it says, and an expectation that does not hold is told apart from what happened.
 func TestOutcomes(t *testing.T) {
+	passes(t, "testdata/outcomes.yaml")
 	const drained = "{ repeat: 2x, expect: allowed }, "
 	for steps, want := range map[string]string{
-		drained + "{ expect: denied }":  "",
 		drained + "{ expect: allowed }": "2: -allowed +denied by login, key 192.0.2.1",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }":                                                                                                                                                                           "2: -allowed +denied by full",
-		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { at: 2s, request: GET /full, expect: allowed }":                                                                                                                                                                   "",
-		"{ request: GET /both, repeat: 2x, lasts: 1h, expect: allowed }, { repeat: 5x, request: GET /both, expect: denied }, { request: PUT /both, expect: { allowed: both, remaining: 6 } }":                                                                                               "",
-		"{ request: GET /fail, repeat: 9x, response: 200, expect: { allowed: failures, remaining: 2 } }, { request: GET /fail, repeat: 2x, expect: { allowed: failures, remaining: 0 } }, { request: GET /fail, response: 200, expect: denied }":                                            "",
-		"{ request: GET /lock, repeat: 2x, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 10m } }, { at: 9m, request: GET /lock, expect: { denied: locked, retry_after: 1m } }, { at: 10m, request: GET /lock, expect: allowed }":                          "",
-		"{ request: GET /lock, repeat: 2x, lasts: 10s, expect: allowed }, { request: GET /lock, expect: { denied: locked, retry_after: 1s } }, { at: 10s, request: GET /lock, expect: { denied: locked, retry_after: 10m } }":                                                               "",
-		"{ request: GET /spend, response: { cost: 10 }, expect: { allowed: spend, remaining: 90 } }, { request: GET /spend, response: { cost: 60 }, expect: { remaining: 30 } }, { request: GET /spend, response: 200, expect: { remaining: 0 } }, { request: GET /spend, expect: denied }": "",
-		"{ request: GET /spend, response: { cost: 10 }, lasts: 5s, repeat: 3x, expect: allowed }, { request: GET /spend, expect: denied }, { at: 5s, request: GET /spend, expect: allowed }":                                                                                                "",
-		"{ request: GET /fail, response: 503, repeat: 2x, expect: allowed }, { request: GET /fail, response: { grpc_status: 16 }, expect: denied }":                                                                                                                                         "",
-		"{ request: GET /fail, response: { grpc_status: 16 }, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }":                                                                                                                                                        "",
-		"{ request: GET /fail, response: 200, lasts: 10s, repeat: 2x, expect: allowed }, { request: GET /fail, expect: denied }, { at: 9s, request: GET /fail, expect: denied }, { at: 10s, request: GET /fail, response: 200, repeat: 2x, expect: allowed }":                               "",
-		"{ expect: denied }":                                                "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
-		"{ expect: { allowed: login } }":                                    "",
-		"{ expect: { allowed: api } }":                                      "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
-		"{ expect: { allowed: none } }":                                     "1: -allowed by no rule +allowed by login, key 192.0.2.1, remaining 1",
-		"{ request: GET /, expect: { allowed: none } }":                     "",
-		"{ request: GET /, expect: { allowed: login } }":                    "1: -allowed by login +allowed by no rule",
-		drained + "{ expect: { denied: login } }":                           "",
-		drained + "{ expect: { denied: api } }":                             "2: -denied by api +denied by login, key 192.0.2.1",
-		"{ repeat: 10x, expect: allowed }":                                  "1: -allowed +denied by login, key 192.0.2.1 8 of 10 requests differ, the first is number 3",
-		"{ repeat: 10x, expect: { count: { allowed: 2, denied: 8 } } }":     "",
-		"{ repeat: 10x, expect: { count: { allowed: 3, denied: 7 } } }":     "1: -allowed 3 +allowed 2 -denied 7 +denied 8",
-		"{ repeat: every 20s for 1m, expect: { count: { denied: 0 } } }":    "",
-		"{ repeat: every 10s for 1m, expect: { count: { denied: 0 } } }":    "1: -denied 0 +denied 2",
-		"{ repeat: every 20s for 1m1s, expect: { count: { allowed: 4 } } }": "",
-		drained + "{ at: 30s, expect: allowed }":                            "",
-		drained + "{ at: 29s, expect: allowed }":                            "2: -allowed +denied by login, key 192.0.2.1",
-		drained + "{ expect: { key: 192.0.2.1, remaining: 0, status: 429, retry_after: 30s, override: null, failed: false } }": "",
-		drained + "{ expect: { key: 192.0.2.2 } }":                                                                          "2: -key 192.0.2.2 +key 192.0.2.1",
-		drained + "{ expect: { remaining: 1 } }":                                                                            "2: -remaining 1 +remaining 0",
-		drained + "{ expect: { status: 503, retry_after: 29s } }":                                                           "2: -retry_after 29s +retry_after 30s -status 503 +status 429",
-		drained + "{ expect: { retry_after: null } }":                                                                       "2: -retry_after null +retry_after 30s",
-		drained + "{ expect: { failed: true } }":                                                                            "2: -failed true +failed false",
-		drained + "{ expect: { override: gold } }":                                                                          "2: -override gold +override null",
-		"{ request: { headers: { x-tier: gold } }, expect: { override: gold, remaining: 2 } }":                              "",
-		"{ request: { headers: { x-tier: gold } }, expect: { override: null } }":                                            "1: -override null +override gold",
-		"{ request: { client: 192.0.2.9 }, expect: { allowed: login, override: office, remaining: 3 } }":                    "",
-		drained + `{ expect: { headers: { RateLimit: '"login";r=0;t=30', x-weir-rule: login, x-ratelimit-limit: null } } }`: "",
-		drained + `{ expect: { headers: { ratelimit: null } } }`:                                                            `2: -header ratelimit null +header ratelimit "login";r=0;t=30`,
-		drained + `{ expect: { headers: { x-none: a } } }`:                                                                  `2: -header x-none a +header x-none null`,
-		`{ expect: { headers: { ratelimit-policy: '"login";q=2;w=60' } } }`:                                                 "",
-		"{ request: { url: /api, headers: { x-user-id: ann } }, expect: { allowed: api, key: [ann, POST] } }":               "",
-		"{ request: { method: GET, url: '/api?a=b' }, expect: { allowed: api, key: [client_ip 192.0.2.1, GET] } }":          "",
-		"{ request: GET /api, expect: { key: [192.0.2.1, PUT] } }":                                                          "1: -key 192.0.2.1|PUT +key client_ip 192.0.2.1|GET",
-		"{ request: GET /api/healthz, expect: { allowed: none } }":                                                          "",
-		"{ request: GET /api/trial, expect: { shadow: [] } }, { request: GET /api/trial, repeat: 5x, expect: { shadow: [trial] } }, { at: 31s, request: GET /api/trial, expect: { shadow: [] } }": "",
-		"{ request: GET /api/trial, expect: { shadow: [trial] } }": "1: -shadow [trial] +shadow []",
-		"{ request: GET /two, repeat: 2x, expect: { allowed: two } }, { request: GET /two, expect: { denied: two, status: 403 } }, { at: 1s, request: GET /two }, { request: GET /two, expect: { denied: two@1h, key: [] } }": "",
-		"{ request: GET /slow, lasts: 10s, expect: allowed }, { request: GET /slow, expect: { denied: slots, retry_after: null } }, { at: 11s, request: GET /slow, expect: allowed }":                                         "",
-		"{ request: { url: /token, headers: { x-api-key: s3cret } }, repeat: 2x, expect: { count: { denied: 1 }, key: s3cret } }":                                                                                             "",
+		"{ request: GET /full, repeat: 2x, lasts: 1s, expect: allowed }, { request: GET /full, expect: allowed }": "2: -allowed +denied by full",
+		"{ expect: denied }":                                                     "1: -denied +allowed by login, key 192.0.2.1, remaining 1",
+		"{ expect: { allowed: api } }":                                           "1: -allowed by api +allowed by login, key 192.0.2.1, remaining 1",
+		"{ expect: { allowed: none } }":                                          "1: -allowed by no rule +allowed by login, key 192.0.2.1, remaining 1",
+		"{ request: GET /, expect: { allowed: login } }":                         "1: -allowed by login +allowed by no rule",
+		drained + "{ expect: { denied: api } }":                                  "2: -denied by api +denied by login, key 192.0.2.1",
+		"{ repeat: 10x, expect: allowed }":                                       "1: -allowed +denied by login, key 192.0.2.1 8 of 10 requests differ, the first is number 3",
+		"{ repeat: 10x, expect: { count: { allowed: 3, denied: 7 } } }":          "1: -allowed 3 +allowed 2 -denied 7 +denied 8",
+		"{ repeat: every 10s for 1m, expect: { count: { denied: 0 } } }":         "1: -denied 0 +denied 2",
+		drained + "{ at: 29s, expect: allowed }":                                 "2: -allowed +denied by login, key 192.0.2.1",
+		drained + "{ expect: { key: 192.0.2.2 } }":                               "2: -key 192.0.2.2 +key 192.0.2.1",
+		drained + "{ expect: { remaining: 1 } }":                                 "2: -remaining 1 +remaining 0",
+		drained + "{ expect: { status: 503, retry_after: 29s } }":                "2: -retry_after 29s +retry_after 30s -status 503 +status 429",
+		drained + "{ expect: { retry_after: null } }":                            "2: -retry_after null +retry_after 30s",
+		drained + "{ expect: { failed: true } }":                                 "2: -failed true +failed false",
+		drained + "{ expect: { override: gold } }":                               "2: -override gold +override null",
+		"{ request: { headers: { x-tier: gold } }, expect: { override: null } }": "1: -override null +override gold",
+		drained + `{ expect: { headers: { ratelimit: null } } }`:                 `2: -header ratelimit null +header ratelimit "login";r=0;t=30`,
+		drained + `{ expect: { headers: { x-none: a } } }`:                       `2: -header x-none a +header x-none null`,
+		"{ request: GET /api, expect: { key: [192.0.2.1, PUT] } }":               "1: -key 192.0.2.1|PUT +key client_ip 192.0.2.1|GET",
+		"{ request: GET /api/trial, expect: { shadow: [trial] } }":               "1: -shadow [trial] +shadow []",
 	} {
-		if got := differs(t, suite(t, rules+"    steps: ["+steps+"]\n")); got != want {
+		text := string(golden.Content(t, "testdata/outcomes.yaml")) + `
+  - name: wrong
+    start: 2026-01-31T23:59:30Z
+    request: { method: POST, url: /login, client: 192.0.2.1, headers: { X-Tier: silver } }
+    steps: [` + steps + "]\n"
+		if got := differs(t, suite(t, text)); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", steps, got, want)
 		}
-	}
-	got := differs(t, suite(t, rules+`    pops: { a: us, b: { region: eu, labels: { tier: edge } } }
-    steps:
-      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { allowed: edge, key: [edge, eu, r, s, ann, large, api.example.com] } }
-      - { pop: b, request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { denied: edge } }
-      - { request: { url: "https://api.example.com/edge", route: r, san: s, claims: { sub: ann }, metadata: { ai:model: large } }, expect: { allowed: none } }
-      - { repeat: 2x, expect: allowed }
-      - { pop: b, repeat: 2x, expect: allowed }   # a region of its own
-`))
-	if got != "" {
-		t.Error(got)
 	}
 }
 
