@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // directory makes a directory of files.
@@ -67,82 +68,42 @@ client_ip: { trusted_hops: 1 }
 }
 
 // TestMergeRejects: a mistake in one file is one of all; it has the file and the place in it, and both where there are
-// two.
+// two. testdata/merge.golden has the files, and what is printed of them.
 func TestMergeRejects(t *testing.T) {
-	const team = "rules: [{ name: team-a-login, key: [], limit: 5/1m }]\n"
-	for name, c := range map[string]struct {
-		files map[string]string
-		want  string // DIR/ is left out
-	}{
-		"one file": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, key: [], limit: 5/min }\n"},
-			`b.yaml:4:30: rules[2].limit: "5/min" is not a limit`},
-		"name taken": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: login, key: [], limit: 5/1m }\n"},
-			`b.yaml:4:11: rules[2].name: "login" is taken; write a name that no other rule has; the first is rules[0].name (a.yaml:1)`},
-		"name taken in the same file": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: list, key: [], limit: 5/1m }\n"},
-			`b.yaml:4:11: rules[2].name: "list" is taken; write a name that no other rule has; the first is rules[1].name (line 3)`},
-		"stated twice": {map[string]string{"a.yaml": "regions: { eu: 1 }\n" + login, "b.yaml": search + "regions: { eu: 2 }\n"},
-			"b.yaml:4:1: regions: is not what a.yaml:1 states; it concerns the rules of all files, so write it in one of them"},
-		"stated wrong": {map[string]string{"a.yaml": login, "b.yaml": search + "regions: { eu: x }\n"},
-			`b.yaml:4:16: regions.eu: "x" is a string`},
-		"unknown field": {map[string]string{"a.yaml": login, "b.yaml": search + "colour: red\n"}, "b.yaml:4:1: colour: unknown field"},
-		"no YAML":       {map[string]string{"a.yaml": "rules: [\n", "b.yaml": search}, "a.yaml:"},
-		"no YAML in one, a mistake in another": {map[string]string{"a.yaml": "rules: [\n", "b.yaml": search + "- { name: x }\n"},
-			"b.yaml:4:3: rules[2].key: is missing"},
-		"a list":         {map[string]string{"a.yaml": "- 1\n", "b.yaml": search}, "a.yaml:1:1: is a list; write a mapping with rules"},
-		"rules no list":  {map[string]string{"a.yaml": "rules: {}\n", "b.yaml": search}, "a.yaml:1:1: rules: is a mapping; write a list; [] for none"},
-		"no rules":       {map[string]string{"a.yaml": "regions: { eu: 1 }\n"}, "rules: is missing; write a list of rules; [] for none"},
-		"too many rules": {map[string]string{"a.yaml": many(600), "b.yaml": many(600)}, "rules: has 1200 items; write at most 1000"},
-		"no file":        {map[string]string{"a.txt": login}, "has no file *.yaml, *.yml or *.json; for no rules write one with rules: []"},
-		"prefix": {map[string]string{"owners.yaml": "owners:\n  a.yaml: { prefix: team-a- }\n", "a.yaml": login},
-			`a.yaml:1:17: rules[0].name: "login" does not begin with team-a-, as names in this file must (owners.yaml:2)`},
-		"number": {map[string]string{"owners.yaml": "owners:\n  b.yaml: { rules: 1 }\n", "b.yaml": search},
-			`b.yaml:1:1: rules: has 2 rules; write at most 1 (owners.yaml:2)`},
-		"prefix of what is lifted": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
-			"a.yaml": "rules: [{ name: team-a-x, mode: exempt, exempts: [login] }]\n"},
-			`a.yaml:1:51: rules[0].exempts[0]: "login" does not begin with team-a-`},
-		"lifts nothing": {map[string]string{"a.yaml": login, "b.yaml": "rules: [{ name: x, mode: exempt }]\n"},
-			"b.yaml:1:20: rules[0].mode: lifts nothing, as this file has no other rule; write exempts and the names of rules"},
-		"lifts an unknown rule": {map[string]string{"a.yaml": login, "b.yaml": search + "- { name: x, mode: exempt, exempts: [nothing] }\n"},
-			`b.yaml:4:38: rules[2].exempts[0]: "nothing" is not a rule with a limit`},
-		"seeds": {map[string]string{"a.yaml": "seed: 1\n" + login, "b.yaml": search + "seed: 2\n"}, "b.yaml:4:1: seed: is not what a.yaml:1 states"},
-		"prefix of a candidate": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- }, b.yaml: {} }\n", "b.yaml": login,
-			"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n"},
-			`a.yaml:1:22: candidates[0].rule: "login" does not begin with team-a-`},
-		"two candidates of a rule": {map[string]string{"a.yaml": "candidates: [{ rule: login, limit: 3/1m }]\n" + login, "b.yaml": search + "candidates: [{ rule: login, limit: 4/1m }]\n"},
-			"b.yaml:4:22: candidates[0].rule: "},
-		"five candidates": {map[string]string{"a.yaml": many(5) + fiveCandidates, "b.yaml": "rules: []\n"}, "candidates: has 5 items; write at most 4"},
-		"for all": {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: team-a- } }\n", "a.yaml": team + "regions: { eu: 1 }\n"},
-			"a.yaml:2:1: regions: concerns the rules of all files; write it in a file without a prefix (owners.yaml:1)"},
-		"no owner": {map[string]string{"owners.yaml": "owners: { a.yaml: {} }\n", "a.yaml": login, "b.yaml": search},
-			"b.yaml:1:1: owners.yaml does not have this file; write its bounds there, b.yaml: { prefix: team-a-, rules: 20 }, or {} for none"},
-		"owners wrong":   {map[string]string{"owners.yaml": "owners: { a.yaml: { prefix: 7, rule: 3 } }\n", "a.yaml": login}, "owners.yaml:1:32: owners[\"a.yaml\"].rule: unknown field; did you mean rules?"},
-		"owners a list":  {map[string]string{"owners.yaml": "owners: [a.yaml]\n", "a.yaml": login}, "owners.yaml:1:1: owners: is a list; write the files and their bounds"},
-		"owners unknown": {map[string]string{"owners.yaml": "owner: {}\n", "a.yaml": login}, "owners.yaml:1:1: owner: unknown field; did you mean owners?"},
-		"more than 8 MiB": {map[string]string{"a.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + login, "b.yaml": "#" + strings.Repeat("x", 5<<20) + "\n" + search},
-			"has more than 8388608 bytes"},
+	const file = "testdata/merge.golden"
+	rejected := func(files map[string]string) string {
+		dir := directory(t, files)
+		d, err := rulefile.Load(dir)
+		if err == nil {
+			t.Fatalf("taken: %s", d.Set.Encode())
+		}
+		return strings.ReplaceAll(strings.ReplaceAll(err.Error(), dir+"/", ""), dir, "DIR")
+	}
+	got := ""
+	for _, set := range strings.Split(string(golden.Content(t, file)), "=== ")[1:] {
+		set, _, _ = strings.Cut(set, "--- rejected\n")
+		files := map[string]string{}
+		for _, one := range strings.Split(set, "--- ")[1:] {
+			name, text, _ := strings.Cut(one, "\n")
+			files[name] = text
+		}
+		got += "=== " + set + "--- rejected\n" + rejected(files) + "\n"
+	}
+	golden.Same(t, file, got)
+
+	many := "rules:\n"
+	for i := range 600 {
+		many += fmt.Sprintf("- { name: r%d, key: [], limit: 1/1m }\n", i)
+	}
+	long := "#" + strings.Repeat("x", 5<<20) + "\n"
+	for want, files := range map[string]map[string]string{
+		"rules: has 1200 items; write at most 1000": {"a.yaml": many, "b.yaml": many},
+		"has more than 8388608 bytes":               {"a.yaml": long + login, "b.yaml": long + search},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := directory(t, c.files)
-			d, err := rulefile.Load(dir)
-			if err == nil {
-				t.Fatalf("taken: %s", d.Set.Encode())
-			}
-			if got := strings.ReplaceAll(err.Error(), dir+"/", ""); !strings.Contains(got, c.want) {
-				t.Errorf("got\n%s\nwant\n%s", got, c.want)
-			}
-		})
+		if got := rejected(files); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
-}
-
-const fiveCandidates = "candidates: [{ rule: r0, limit: 3/1m }, { rule: r1, limit: 3/1m }, { rule: r2, limit: 3/1m }, { rule: r3, limit: 3/1m }, { rule: r4, limit: 3/1m }]\n"
-
-func many(n int) string {
-	var b strings.Builder
-	b.WriteString("rules:\n")
-	for i := range n {
-		fmt.Fprintf(&b, "- { name: r%d, key: [], limit: 1/1m }\n", i)
-	}
-	return b.String()
 }
 
 // TestOwners: what is within its bounds is taken, and a file without bounds may have all.
