@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 func file(t *testing.T, text string) string {
@@ -104,70 +106,29 @@ func changed(t *testing.T, prefix string, v, before reflect.Value) {
 	}
 }
 
-// Each mistake is named with where it is and what may be written, and all of them at once.
+// TestMistakes: each mistake is named with where it is and what may be written, and all of them at once. A line with $ has the
+// arguments, lines with | are the file.
 func TestMistakes(t *testing.T) {
-	for _, c := range []struct {
-		file, args string
-		want       []string
-	}{
-		{"max_key: 3\n", "", []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
-		{"config: x\n", "", []string{"config: is not a field"}},
-		{"\nmax_keys: many\nreplicas: y\n", "", []string{"region.yaml:2: max_keys:", "many", ":3: replicas"}},
-		{"lease_cache: on\nlease_cache: off\n", "", []string{`line 2: mapping key "lease_cache" already defined`}},
-		{"listen: [a, b]\nadmin_listen:\n", "", []string{":1: listen: must be a single value", ":2: admin_listen: must be a single value"}},
-		{"aggregator: [[a:1]]\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
-		{"aggregator: ['a:1,b:2']\n", "", []string{"region.yaml:1: aggregator: must be a list of single values"}},
-		{"- a\n", "", []string{"must be fields with values"}},
-		{"a: b: c\n", "", []string{"region.yaml"}},
-		{"max_memory: 1 TB\n", "", []string{"max_memory", "512MiB"}},
-		{"max_keys: 0\n", "", []string{"max_keys: 0 must be 1 to 1000000000"}},
-		{"", "--nosuch", []string{"--nosuch"}},
-		{"", "--max-holders -1", []string{"--max-holders"}},
-		{"", "--config nosuch.yaml", []string{"nosuch.yaml"}},
-		{"", "--rules=", []string{"rules: is missing"}},
-		{"", "--listen 8080 --admin-listen localhost: --replicas 0 --max-memory 32MiB --max-streams 0 --max-holders 0 --max-holders-per-address 0", []string{
-			`listen: "8080" must be host:port`, `admin_listen: "localhost:"`, "replicas: 0 must be 1", "max_memory: 32MiB must be 64MiB to 1048576GiB", "max_streams: 0", "max_holders: 0", "max_holders_per_address: 0"}},
-		{"", "--header-timeout 1ms --idle-timeout 2h --drain-wait 1h --drain-timeout 1h --log-format xml --log-level loud --lease-cache maybe", []string{
-			"header_timeout: 1ms must be 100ms to 1m0s", "idle_timeout", "drain_wait", "drain_timeout", `log_format: "xml" must be one of ["json" "text"]`, "log_level", `"auto" "on" "off"`}},
-		{"", "--state= --otlp collector", []string{"state: is empty", `otlp: "collector" must be a URL with a port`}},
-		{"", "--state-interval 1ms", []string{"state_interval: 1ms must be"}},
-		{"", "--aggregator a:1,b --aggregator-tls-ca x", []string{`aggregator: "b" must be host:port`, "aggregator_tls: is false", "region: is missing; the aggregator"}},
-		{"", "--region eu --aggregator 10.0.0.7:4", []string{`aggregator: calls of "10.0.0.7:4"`, "--aggregator-tls-cert", "--aggregator-plain"}},
-		{"", "--region eu --aggregator a:1 --aggregator-tls --aggregator-tls-key x", []string{"aggregator_tls_cert: goes together"}},
-		{"", "--tls-cert x --tls-client-san x", []string{"tls_cert: goes together", "tls_client_san: needs tls_client_ca"}},
-		{"", "--tls-client-ca x", []string{"tls_client_ca: needs tls_cert"}},
-		{"", "--tls-cert x --tls-key x --tls-client-ca x", []string{"tls_client_ca: needs region or tls_client_san", "--region eu"}},
-		{"", "--tls-client-san weir://pop/{region}", []string{`tls_client_san: "weir://pop/{region}" has {region}, but PoPs state no region`}},
-		{"", "--region " + strings.Repeat("r", 65), []string{" is no name of a region; give one of 1 to 64 letters, digits"}},
-		{"", "--region eu/1 --consul a", []string{`region: "eu/1" is no name of a region`, `consul: "a" must be host:port`}},
-		{"", "--consul-primary dc1 --advertise b:1", []string{"consul: is missing, but consul_* is set", "consul: is missing; advertise"}},
-		{"", "--consul a:1 --advertise b:c --consul-tls-ca x", []string{"region: is missing; with consul", `advertise: "b:c" must be host:port with a number`, "consul_tls: is false"}},
-		{"", "--region eu --consul a:1 --consul-tls --consul-tls-key x", []string{"consul_tls_cert: goes together"}},
-		{"", "--rules consul:", []string{"consul: is missing; rules: consul: needs its agent"}},
-		{"", "--rules consul:dc1 --rules-copy x", []string{`rules: "consul:dc1" has text after consul:`, "--consul-primary", "rules_copy: is for rules in Consul"}},
-		{"", "--rules-copy=", []string{"rules_copy: is empty"}},
-		{"", "--redis a:1,b --redis-mode x --redis-sentinel-username x --redis-tls-ca x --redis-timeout 1m --redis-lanes 0 --redis-queue 0", []string{
-			`redis: "b" must be host:port`, `redis_mode: "x"`, "redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only", "redis_tls: is false",
-			"redis_timeout: 1m0s must be", "redis_lanes: 0", "redis_queue: 0"}},
-		{"", "--redis a:1,b:1 --redis-mode single --state x", []string{"redis_mode: single is for one address", "state: \"x\" is for counters in memory"}},
-		{"", "--redis a:1 --redis-mode sentinel --redis-tls --redis-tls-key x", []string{"redis_sentinel_master", "redis_tls_cert: goes together"}},
-		{"", "--redis-password-file x", []string{"redis: is missing"}},
-		{"", "--rls-listen x --rls-tls-client-ca x --rls-tls-key x --rls-max-connection-age 1ms --rls-budget 0 --ratelimit-consistency x --ratelimit-on-failure x", []string{
-			"rls_listen", "rls_tls_client_ca: needs", "rls_tls_cert: goes together", "rls_max_connection_age", "rls_budget: 0s must be 1ms", "ratelimit_consistency", "ratelimit_on_failure"}},
-		{"", "--rls-tls-client-san x", []string{"rls_tls_client_san: needs rls_tls_client_ca"}},
-		{"", "--rules= --ratelimit-config x --ratelimit-bindings y", []string{"ratelimit_bindings: needs rules"}},
-	} {
-		args := strings.Fields(c.args)
-		if c.file != "" {
-			args = append(args, "--config", file(t, c.file))
-		}
-		_, err := load(args...)
-		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q %s: %v; want %q in it", c.file, c.args, err, want)
+	const path = "testdata/mistakes.golden"
+	got := ""
+	for _, c := range strings.Split("\n"+string(golden.Content(t, path)), "\n$ weir-regional")[1:] {
+		line, rest, _ := strings.Cut(c, "\n")
+		args, text := strings.Fields(line), ""
+		for l := range strings.Lines(rest) {
+			if l, isText := strings.CutPrefix(l, "| "); isText {
+				text += l
 			}
 		}
+		got += "$ weir-regional" + line + "\n"
+		if text != "" {
+			args = append(args, "--config", file(t, text))
+			got += "| " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n| ") + "\n"
+		}
+		if _, err := load(args...); err != nil {
+			got += regexp.MustCompile(`\S*/region\.yaml`).ReplaceAllString(err.Error(), "region.yaml") + "\n"
+		}
 	}
+	golden.Same(t, path, got)
 	t.Setenv("WEIR_MAX_KEYS", "lots")
 	if _, err := load(); err == nil || !strings.Contains(err.Error(), "WEIR_MAX_KEYS") {
 		t.Errorf("a mistake in the environment: %v", err)
