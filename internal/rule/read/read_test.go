@@ -11,45 +11,24 @@ import (
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
-func TestDecodeRejects(t *testing.T) {
-	for _, test := range []struct{ doc, want string }{
-		{``, "1:1: the document ends where a value is expected"},
-		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions, seed, ..."},
-		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions, seed, ..."},
-		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, exempts, percent, key, hash, shed, limit, limits, overrides, variants, algorithm, align, min_interval, charge_rejected, cost, count, on_limit, scope, sharing, consistency, overdraft, on_failure, timeout, lease, headers, rejection, retry_jitter or hide_keys"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
-	} {
-		set, err := read.JSON([]byte(test.doc))
-		if set != nil || err == nil || err.Error() != test.want {
-			t.Errorf("%s: set %v, error %v\nwant %s", test.doc, set, err, test.want)
+// TestRejected: a mistake, also in a rule that is expanded, stands where the document has its field, and is told once. In
+// testdata/rejected.golden a line with $ is a document.
+func TestRejected(t *testing.T) {
+	const file = "testdata/rejected.golden"
+	got := ""
+	for line := range strings.Lines(string(golden.Content(t, file))) {
+		if doc, ok := strings.CutPrefix(line, "$ "); ok {
+			set, err := read.JSON([]byte(strings.TrimSuffix(doc, "\n")))
+			if set != nil || err == nil {
+				t.Fatalf("%s is taken", doc)
+			}
+			got += line + err.Error() + "\n"
 		}
 	}
+	golden.Same(t, file, got)
 }
 
-// TestPlaces: a mistake in a rule that is expanded stands where the document has its field, and is told once.
-func TestPlaces(t *testing.T) {
-	const short = "a window of 500ms is too short"
-	for _, test := range []struct{ fields, want string }{
-		{`"limit":"5/500ms"`, "rules[0].limit: " + short},
-		{`"limits":["5/1m","6/500ms"]`, "rules[0].limits[1]: " + short},
-		{`"limits":["5/1m","6/1h"],"overrides":[{"when":{"method":"PUT"},"limits":["5/1m","7/500ms"]}]`, "rules[0].overrides[0].limits[1]: " + short},
-		{`"limit":"5/1m","overrides":[{"when":{"method":"PUT"},"limit":"7/500ms"}]`, "rules[0].overrides[0].limit: " + short},
-		{`"limit":"5/1m","overrides":[5]`, "rules[0].overrides[0]: 5 is a whole number"},
-		{`"limit":"5/1m","overrides":[{"name":"","when":{"method":"PUT"},"limit":"7/1m"}]`, "rules[0].overrides[0].name: is empty"},
-		{`"limit":"5/1m","variants":[{"name":"x","weight":50},{"name":"y","weight":50,"limit":"5/500ms"}]`, "rules[0].variants[1].limit: " + short},
-		{`"limits":["5/1m","6/1h"],"timeout":"2s"`, "rules[0].timeout: 2s is out of range"},
-		{`"limits":["5/1m","6/60s"]`, "rules[0].limits[1]: has the period of limits[0]"},
-		{`"shed":{"capacity":1,"shares":{"low":90,"normal":10}}`, "rules[0].shed.shares.low: 90 is more than"},
-		{`"limit":"5/1m"}],"candidates":[{"rule":"a","limit":"5/500ms"`, "candidates[0].limit: " + short},
-		{`"limit":"5/1m","overrides":[{"key":["192.0.2.1"],"limit":"7/1m"}]}],"candidates":[{"rule":"a","limit":"5/1h"`, "candidates[0].limit: has another period"},
-		{`"limit":"5/1m"},{"name":"b","key":["header"],"limit":"5/1m"`, `rules[1].key[0]: "header" needs a name`},
-	} {
-		_, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],` + test.fields + `}]}`))
-		if err == nil || !strings.Contains(err.Error(), ": "+test.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v\nwant %s", test.fields, err, test.want)
-		}
-	}
+func TestRevision(t *testing.T) {
 	for doc, want := range map[string]uint64{`{"revision":7,"rules":[]}`: 7, `{"rules":[]}`: 0} {
 		if set := fatal.Get(read.JSON([]byte(doc)))(t); set.Number() != want || set.Stated() != (want > 0) {
 			t.Errorf("%s: revision %d", doc, set.Number())
