@@ -65,94 +65,14 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCombinations has the border of every legal combination from both sides.
+// TestCombinations: testdata/combinations.golden has the border of every legal combination from both sides, and what is wrong beyond it.
 func TestCombinations(t *testing.T) {
-	const legal, illegal = true, false
-	for _, test := range []struct {
-		rule string
-		want bool
-	}{
-		{`"limit":"5/1s","algorithm":"fixed_window"`, legal},
-		{`"limit":"5/999ms","algorithm":"fixed_window"`, illegal},
-		{`"limit":"5/999ms","algorithm":"fixed_window","consistency":"exact"`, legal},
-		{`"limit":"5/999ms","algorithm":"sliding_window","consistency":"optimistic"`, illegal},
-		{`"limit":"5/999ms","algorithm":"fixed_window","scope":"pop"`, legal},
-		{`"algorithm":"token_bucket","limit":{"count":100,"per":"1s","burst":15}`, legal},
-		{`"algorithm":"token_bucket","limit":{"count":100,"per":"1s","burst":14}`, illegal},
-		{`"algorithm":"token_bucket","limit":{"count":100,"per":"1s","burst":14},"consistency":"exact"`, legal},
-		{`"algorithm":"token_bucket","limit":{"count":100,"per":"1s","burst":15},"lease":{"interval":"101ms"}`, illegal},
-		{`"algorithm":"token_bucket","limit":{"count":4294967295,"per":"1s","burst":644245095}`, legal},
-		{`"algorithm":"token_bucket","limit":{"count":4294967295,"per":"1s","burst":644245094}`, illegal},
-		{`"algorithm":"token_bucket","limit":"100/150ms"`, legal},
-		{`"algorithm":"token_bucket","limit":"100/149ms"`, illegal},
-		{`"limit":{"count":5,"per":"1m","burst":5}`, illegal},
-		{`"limit":{"count":5,"per":"1m","burst":5},"scope":"global"`, illegal},
-		{`"limit":"5/1m","align":"first_request"`, illegal},
-		{`"limit":"5/1m","align":"first_request","scope":"global"`, legal},
-		{`"limit":"5/1s"`, legal},
-		{`"limit":"5/999ms"`, illegal},
-		{`"limit":"5/1ms","scope":"pop"`, legal},
-		{`"limit":"5/9999ms","scope":"global"`, illegal},
-		{`"limit":"0/1m"`, legal},
-		{`"limit":"5/1m","cost":5`, legal},
-		{`"limit":"5/1m","cost":6`, illegal},
-		{`"algorithm":"token_bucket","limit":{"count":5,"per":"1m","burst":6},"cost":6`, legal},
-		{`"limit":"0/1m","cost":6`, legal},
-		{`"limit":3,"algorithm":"concurrency","cost":4`, illegal},
-		{`"limit":"5/1m","count":{"status":[200,599,"2xx"]}`, illegal},
-		{`"limit":"5/1m","count":{"status":[200,599,"4xx"],"grpc_status":[0,16]}`, legal},
-		{`"limit":"5/1m","count":{"status":[401,403,401]}`, illegal},
-		{`"limit":"5/1m","count":{"status":["4xx","4xx"]}`, illegal},
-		{`"limit":"5/1m","count":{"grpc_status":[16,16]}`, illegal},
-		{`"limit":"5/1m","count":{"status":[401]},"algorithm":"sliding_log"`, illegal},
-		{`"limit":5,"count":{"status":[401]},"algorithm":"concurrency"`, illegal},
-		{`"limit":"5/1m","count":{"status":[401]},"algorithm":"token_bucket","scope":"global"`, legal},
-		{`"limit":"50/1m","on_limit":{"block":"1s"}`, legal},
-		{`"limit":"51/1m","on_limit":{"block":"1s"}`, illegal},
-		{`"limit":"51/1m","on_limit":{"block":"366d"},"consistency":"exact","scope":"global"`, legal},
-		{`"limit":"5/1m","on_limit":{"block":"1s"},"consistency":"leased"`, illegal},
-		{`"limit":"5/1m","on_limit":{"block":"1s"},"consistency":"optimistic"`, illegal},
-		{`"limit":"5/1m","on_limit":{"block":"999ms"}`, illegal},
-		{`"limit":"5/1m","on_limit":{"block":"367d"}`, illegal},
-		{`"limit":"500/1m","on_limit":{"block":"10m"},"scope":"pop"`, legal},
-		{`"limit":5,"on_limit":{"block":"10m"},"algorithm":"concurrency"`, illegal},
-		{`"limit":"5/1m","algorithm":"sliding_log","on_limit":{"block":"10m"}`, legal},
-		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"1s","on_limit":{"block":"10m"}`, illegal},
-		{`"limit":"5/1m","cost":{"header":"x","max":5}`, legal},
-		{`"limit":"5/1m","cost":{"header":"x","max":6}`, illegal},
-		{`"limit":"5/1m","cost":{"header":"x","default":5,"max":5}`, legal},
-		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"1m"`, legal},
-		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"61s"`, illegal},
-		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"9s","overrides":[{"when":{"method":"PUT"},"limit":"5/9s"}]`, legal},
-		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"9s","overrides":[{"when":{"method":"PUT"},"limit":"5/8s"}]`, illegal},
-		{`"limit":"5/1m","algorithm":"sliding_log","min_interval":"1s"`, illegal},
-		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1200ms"}`, legal},
-		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1201ms"}`, illegal},
-		{`"limit":"5/1m","timeout":"1ms"`, legal},
-		{`"limit":"5/1m","timeout":"1s"`, legal},
-		{`"limit":"5/1m","timeout":"1001ms"`, illegal},
-		{`"limit":"5/366d"`, legal},
-		{`"limit":"5/366d1ms"`, illegal},
-		{`"limit":"5/1m","lease":{"interval":"100ms","ttl":"100ms"}`, legal},
-		{`"limit":"5/1m","lease":{"interval":"99ms"}`, illegal},
-		{`"limit":"5/1m","lease":{"ttl":"10m"}`, legal},
-		{`"limit":"5/1m","lease":{"ttl":"601s"}`, illegal},
-		{`"limit":3,"algorithm":"concurrency","consistency":"exact","lease":{"ttl":"1m"}`, legal},
-		{`"limit":3,"algorithm":"concurrency","scope":"pop"`, legal},
-		{`"limit":"5/10s","algorithm":"fixed_window","scope":"global"`, legal},
-		{`"limit":"5/9999ms","algorithm":"fixed_window","scope":"global"`, illegal},
-		{`"limit":"5/9999ms","algorithm":"sliding_window","scope":"global","consistency":"optimistic"`, illegal},
-		{`"limit":"5/1s","algorithm":"fixed_window","scope":"global","consistency":"exact"`, legal},
-		{`"algorithm":"token_bucket","limit":"500/1s","scope":"global"`, legal},
-		{`"limit":3,"algorithm":"concurrency","scope":"global"`, illegal},
-		{`"limit":{"count":3},"algorithm":"concurrency"`, legal},
-		{`"limit":3`, illegal},
-	} {
-		_, err := read.JSON([]byte(`{"rules":[{"name":"a","key":[],` + test.rule + `}]}`))
-		if (err == nil) != test.want {
-			t.Errorf("%s: legal %v, want %v (%v)", test.rule, err == nil, test.want, err)
+	golden.Lines(t, "testdata/combinations.golden", func(fields string) string {
+		if _, err := read.JSON([]byte(`{"rules":[{"name":"a","key":[],` + fields + `}]}`)); err != nil {
+			return err.Error()
 		}
-	}
+		return "legal"
+	})
 }
 
 // TestSetsAreBounded: a set has so many rules, and all together so many overrides by key.

@@ -14,18 +14,13 @@ import (
 // TestRejected: a mistake, also in a rule that is expanded, stands where the document has its field, and is told once. In
 // testdata/rejected.golden a line with $ is a document.
 func TestRejected(t *testing.T) {
-	const file = "testdata/rejected.golden"
-	got := ""
-	for line := range strings.Lines(string(golden.Content(t, file))) {
-		if doc, ok := strings.CutPrefix(line, "$ "); ok {
-			set, err := read.JSON([]byte(strings.TrimSuffix(doc, "\n")))
-			if set != nil || err == nil {
-				t.Fatalf("%s is taken", doc)
-			}
-			got += line + err.Error() + "\n"
+	golden.Lines(t, "testdata/rejected.golden", func(doc string) string {
+		set, err := read.JSON([]byte(doc))
+		if set != nil || err == nil {
+			t.Fatalf("%s is taken", doc)
 		}
-	}
-	golden.Same(t, file, got)
+		return err.Error()
+	})
 }
 
 func TestRevision(t *testing.T) {

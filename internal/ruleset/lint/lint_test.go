@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/lint"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // now is the time at which the examples are read.
@@ -46,44 +48,9 @@ func TestWarningsPage(t *testing.T) {
 // TestCodes: what a client chooses under not is like an exempt rule; what covers another condition may be written in other
 // words; and a rule that is expanded into several is warned of once.
 func TestCodes(t *testing.T) {
-	const limited = "key: [client_ip], limit: 60/1m"
-	for rules, want := range map[string]string{
-		`{ name: a, match: { not: { header: { x-internal: "1" } } }, LIMITED }`:                            "client-header",
-		`{ name: a, match: { not: [{ path: /health }, { query: { dry: "1" } }] }, LIMITED }`:               "client-header",
-		`{ name: a, match: { not: { header: { x: "1" }, client_ip: [10.0.0.0/8] } }, LIMITED }`:            "",
-		`{ name: a, LIMITED }, { name: b, mode: exempt, match: { not: { header: { x-bot: "1" } } } }`:      "client-header",
-		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ } } }, LIMITED }":                    "never-matches",
-		"{ name: a, match: { path: /v1/a, not: { path: { prefix: /v1/ }, ignore_case: true } }, LIMITED }": "",
-		`{ name: a, match: { path: { template: "/v1/{id}" }, not: { path: /v1/a } }, LIMITED }`:            "",
-		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: /login } } },
-		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: { prefix: /lo } } }, LIMITED }`: "always-exempt",
-		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8, not: { path: { prefix: /lo } } } },
-		 { name: b, match: { client_ip: 10.1.0.0/16, not: { path: /login } }, LIMITED }`: "",
-		`{ name: a, LIMITED, overrides: [{ when: { label: { x: { present: true } } }, limit: 9/1m }, { when: { label: { x: a, y: b } }, limit: 8/1m }] }`: "override-unreachable",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: critical, match: { cookie: { c: "1" } } }] } }`:                                               "critical-by-client",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: low, match: { path: /a } }, { class: bulk, match: { path: /a, method: GET } }] } }`:           "never-matches",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: critical, match: { not: { query: { q: "1" } } } }] } }`:                                       "critical-by-client",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: normal, match: { header: { x: "1" } } }] } }`:                                                 "",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: critical, match: { header: { x: "1" }, client_ip: 10.0.0.0/8 } }] } }`:                        "",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: low, match: { header: { user-agent: bot } } }] } }`:                                           "client-header",
-		`{ name: a, shed: { capacity: 9, classes: [{ class: low, match: { path: /a, until: "2020-01-01T00:00:00Z" } }] } }`:                               "over",
-		`{ name: a, mode: exempt, match: { path: { prefix: /a } } }, { name: b, match: { path: /a }, key: [{ header: u }], shed: { capacity: 9 } }`:       "always-exempt",
-		`{ name: a, LIMITED }, { name: login, key: [client_ip], shed: { capacity: 9 } }, { name: c, key: [client_ip], shed: { capacity: 9 } }`:            "",
-		`{ name: api, key: [{ header: x-user }], limits: [500/1m, 2000/1d], variants: [{ name: a, weight: 50 }, { name: b, weight: 50 }] }],
-		 candidates: [{ rule: api, limit: 300/1m }`: "key-without-else",
-		// These look like others, and are meant.
-		`{ name: a, LIMITED }, { name: b, mode: shadow, key: [client_ip], limit: 30/1m }`:                                                        "",
-		`{ name: a, LIMITED }, { name: b, scope: pop, key: [client_ip], limit: 30/1m }`:                                                          "",
-		`{ name: a, mode: off, key: [{ header: user-agent }], limit: 60/1m }`:                                                                    "",
-		`{ name: a, key: [{ header: x-user, else: { query: user, else: client_ip } }], limit: 60/1m }`:                                           "",
-		`{ name: a, mode: exempt, match: { path: /healthz } }, { name: b, match: { path: /healthz, ignore_case: true }, LIMITED }`:               "",
-		`{ name: a, mode: exempt, match: { client_ip: 10.0.0.0/8 } }, { name: b, match: { client_ip: 10.0.0.0/8, trusted_hops: 1 }, LIMITED }`:   "",
-		`{ name: a, LIMITED, overrides: [{ when: { header: { x: g, y: "1" } }, limit: 100/1m }, { when: { header: { x: g } }, limit: 90/1m }] }`: "",
-	} {
-		if got := codes(t, "{ rules: ["+strings.ReplaceAll(rules, "LIMITED", limited)+"] }"); got != want {
-			t.Errorf("%s: %q; want %q", rules, got, want)
-		}
-	}
+	golden.Lines(t, "testdata/codes.golden", func(rules string) string {
+		return cmp.Or(codes(t, "{ rules: ["+strings.ReplaceAll(rules, "LIMITED", "key: [client_ip], limit: 60/1m")+"] }"), "none")
+	})
 	if n := reflect.TypeFor[rule.Match]().NumField(); n != 16 {
 		t.Errorf("a match has %d fields, and Covers compares 16", n)
 	}

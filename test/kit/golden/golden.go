@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
@@ -41,4 +42,16 @@ func Same(t testing.TB, file, got string) {
 	if want := string(Content(t, file)); got != want {
 		t.Errorf("%s: got\n%swant\n%s", file, got, want)
 	}
+}
+
+// Lines is [Same] for a file in which what print makes of a line stands below it. These lines begin with "$ ".
+func Lines(t testing.TB, file string, print func(line string) string) {
+	t.Helper()
+	got := ""
+	for line := range strings.Lines(string(Content(t, file))) {
+		if of, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "$ "); found {
+			got += line + print(of) + "\n"
+		}
+	}
+	Same(t, file, got)
 }
