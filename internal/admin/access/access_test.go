@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -74,33 +75,16 @@ clients:
 
 // Each mistake in a file is named with its line, and such a file replaces no good one.
 func TestMistakes(t *testing.T) {
-	_, sum := NewToken()
-	for text, want := range map[string]string{
-		"":                           "tokens: [] for nobody",
-		"tokens: {}":                 "a list",
-		"token: []":                  "did you mean tokens",
-		"tokens:\n- { role: admin }": ":2:3: tokens[0].name: is missing",
-		"tokens: [{ name: a, sha256: '" + sum + "' }]":                                                                "role: is missing; write viewer, operator, admin",
-		"tokens: [{ name: a, role: root, sha256: '" + sum + "' }]":                                                    `"root" is unknown`,
-		"tokens: [{ name: 'a b', role: admin, sha256: '" + sum + "' }]":                                               "must have 1 to 64 letters",
-		"tokens: [{ name: a, role: admin }]":                                                                          "sha256: is missing",
-		"tokens: [{ name: a, role: admin, sha256: '" + sum[2:] + "' }]":                                               "is no SHA-256",
-		"tokens: [{ name: a, role: admin, sha256: '" + sum + "00' }]":                                                 "is no SHA-256",
-		"tokens: [{ name: a, role: admin, sha256: 'zz" + sum[2:] + "' }]":                                             "is no SHA-256",
-		"tokens: [{ name: a, role: admin, sha256: '" + sum + "' }, { name: b, role: viewer, sha256: '" + sum + "' }]": "is given twice",
-		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', until: soon }]":                                      `"soon" is no time`,
-		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', prefix: '' }]":                                       "prefix: must be how names",
-		"tokens: [{ name: a, role: admin, sha256: '" + sum + "', prefix: 'a b' }]":                                    "prefix: must be how names",
-		"clients: [{ name: a, role: admin }]":                                                                         "san: is missing",
-		"clients: [{ name: a, role: admin, san: '' }]":                                                                "is empty or given twice",
-		"clients: [{ name: a, role: admin, san: x }, { name: b, role: admin, san: x }]":                               "is empty or given twice",
-		"clients: [{ name: a, role: admin, san: x, sha256: '" + sum + "' }]":                                          "unknown field",
-	} {
-		_, w := open(t, proc.WriteFile(t, filepath.Join(t.TempDir(), "tokens.yaml"), text))
-		if err := w.Load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tokens.yaml") {
-			t.Errorf("%s: %v, want %q", text, err, want)
+	sum := strings.Repeat("0a", 32)
+	golden.Lines(t, "testdata/mistakes.golden", func(text string) string {
+		path := filepath.Join(t.TempDir(), "tokens.yaml")
+		_, w := open(t, proc.WriteFile(t, path, strings.NewReplacer("SUM", sum, "LESS", sum[2:]).Replace(text)))
+		err := w.Load()
+		if err == nil {
+			t.Fatalf("%s is taken", text)
 		}
-	}
+		return strings.ReplaceAll(err.Error(), path, "tokens.yaml")
+	})
 }
 
 // A file that everybody may write is rejected: who can write it gives himself a role.
