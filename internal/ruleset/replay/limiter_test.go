@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,70 +118,5 @@ func TestLongStreams(t *testing.T) {
 	set := rules(t, "rules: [{ name: a, key: [], limit: 1, algorithm: concurrency }]")
 	if r := run(t, l.String(), Config{Rules: set, MaxKeys: 1}); r.Admitted != 3 || r.Uncounted != 0 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// A rule with count charges the requests whose status counts; the others take a unit for as long as they last. A line without a
-// status, and any line for a status of gRPC, is unknown to it.
-func TestCountByResponse(t *testing.T) {
-	var l log
-	at := func(second int, fields string) {
-		l.add(time.Duration(second)*time.Second, "192.0.2.1", "/login", fields)
-	}
-	for i := range 20 {
-		at(i, `,"status":200`)
-		at(i, `,"status":401,"details":"ext_authz_denied"`)
-	}
-	at(20, `,"status":200,"ms":5000`)
-	at(21, `,"status":401,"details":"via_upstream"`)
-	at(22, `,"status":502`)
-	at(23, `,"status":401`) // rejected: the stream of second 20 lasts
-	at(24, "")              // unknown
-	at(26, `,"status":401`)
-	at(27, `,"status":200`) // rejected: three are counted
-	set := rules(t, `rules:
-  - { name: failures, key: [client_ip], limit: 3/1h, algorithm: fixed_window, count: { status: [401, 5xx] } }
-  - { name: grpc, key: [client_ip], limit: 3/1h, count: { grpc_status: [16] } }
-`)
-	got := run(t, l.String(), Config{Rules: set}).Rules
-	if r := got[0]; r.Matched != 46 || r.Denied != 2 || r.Unknown != 1 || fmt.Sprint(r.Missing) != "[status]" {
-		t.Errorf("%+v", r)
-	}
-	if r := got[1]; r.Matched != 0 || r.Unknown != 47 || fmt.Sprint(r.Missing) != "[status status of gRPC]" {
-		t.Errorf("%+v", r)
-	}
-	all, err := Suggest(strings.NewReader(l.String()), Config{Rules: set}, Aim{Share: 1, Least: 1})
-	if err != nil || all[0].Largest != 4 {
-		t.Errorf("%+v, %v: want 4 that count", all, err)
-	}
-}
-
-// A request has cost what its line states when it ends. A line that does not say is unknown to the rule, and so is any line to a
-// rule by the body.
-func TestActualCost(t *testing.T) {
-	var l log
-	at := func(second int, fields string) {
-		l.add(time.Duration(second)*time.Second, "192.0.2.1", "/", fields)
-	}
-	used := func(units string) string {
-		return `,"status":200,"ms":500,"response_headers":{"X-Used":"` + units + `"},"metadata":{"ai:tokens":` + units + `}`
-	}
-	for i := range 5 {
-		at(i, used("10"))
-	}
-	at(5, used("40")) // 90 of 100
-	at(6, used("40")) // rejected: it reserves 30
-	at(7, `,"status":200`)
-	set := rules(t, `rules:
-  - { name: header, key: [client_ip], limit: 100/1h, algorithm: fixed_window, cost: { estimate: 30, actual: { header: x-used }, max: 50 } }
-  - { name: metadata, key: [client_ip], limit: 100/1h, algorithm: fixed_window, mode: shadow, cost: { estimate: 30, actual: { metadata: { namespace: ai, key: tokens } }, max: 50 } }
-  - { name: body, key: [client_ip], limit: 100/1h, cost: { estimate: 30, actual: { body: used }, max: 50 } }
-`)
-	got := run(t, l.String(), Config{Rules: set}).Rules
-	for i, missing := range []string{"[response header x-used]", "[metadata ai:tokens]", "[response body used]"} {
-		r := got[i]
-		if fmt.Sprint(r.Missing) != missing || i < 2 && (r.Unknown != 1 || r.Matched != 7) || i == 0 && r.Denied != 1 || i == 2 && r.Unknown != 8 {
-			t.Errorf("%+v, want missing %s", r, missing)
-		}
 	}
 }

@@ -10,67 +10,6 @@ import (
 	"time"
 )
 
-const unknownRules = `
-rules:
-  - name: internal
-    mode: exempt
-    match: { client_ip: [10.0.0.0/8], header: { x-internal: { present: true } } }
-    exempts: [login]
-  - name: login
-    match: { path: /login }
-    key: [client_ip]
-    limit: 5/1m
-  - name: user
-    match: { path: { prefix: /v1/ } }
-    key: [{ header: x-user-id }]
-    limit: 2/1m
-    overrides: [{ when: { claim: { plan: gold } }, limit: 100/1m }]
-  - name: region
-    match: { region: eu }
-    key: []
-    limit: 1/1m
-    mode: shadow
-`
-
-// A rule whose inputs a line lacks is unknown for a request of its paths and methods; the others decide it.
-func TestUnknown(t *testing.T) {
-	var l log
-	for range 8 {
-		l.add(0, "192.0.2.1", "/login", "") // the exempt rule is for other clients
-		l.add(0, "10.0.0.1", "/login", "")  // it may be for this one, as far as the log goes
-		l.add(0, "10.0.0.2", "/login", `,"headers":{"x-internal":"yes"}`)
-		l.add(0, "10.0.0.3", "/login", `,"headers":{"x-internal":null}`)
-		l.add(0, "192.0.2.1", "/v1/a", "")
-		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":"ann"}`)
-		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":"ann"},"claims":{"plan":null}`)
-		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":"bob"},"claims":{"plan":"gold"}`)
-		l.add(0, "192.0.2.1", "/v1/a", `,"headers":{"x-user-id":null},"claims":{"plan":null}`)
-	}
-	const add = "; add it to the access log, see docs/access-log.md"
-	want := []Rule{
-		{Rule: "internal", Mode: "exempt", Matched: 8, Unknown: 56, Missing: []string{"header x-internal"}, Note: "needs header x-internal, which the log lacks (lines: 56)" + add},
-		{Rule: "login", Mode: "enforce", Matched: 24, Admitted: 15, Denied: 9, Keys: 3, KeysDenied: 3},
-		{
-			Rule: "user", Mode: "enforce", Matched: 16, Admitted: 10, Denied: 6, Keys: 2, KeysDenied: 1, NoKey: 8, Unknown: 16,
-			Missing: []string{"claim plan", "header x-user-id"}, Note: "needs claim plan, header x-user-id, which the log lacks (lines: 16)" + add,
-		},
-		{Rule: "region", Mode: "shadow", Unknown: 72, Missing: []string{"region"}, Note: "needs region, which the log lacks (lines: 72); state it with --region"},
-	}
-	r := run(t, l.String(), Config{Rules: rules(t, unknownRules)})
-	if !reflect.DeepEqual(r.Rules, want) || r.Admitted != 57 {
-		t.Errorf("%d admitted", r.Admitted)
-		for i := range want {
-			t.Errorf("\n got %+v\nwant %+v", r.Rules[i], want[i])
-		}
-	}
-	for region, matched := range map[string]int64{"eu": 72, "us": 0} {
-		r := run(t, l.String(), Config{Rules: rules(t, unknownRules), Region: region})
-		if of := r.Rules[3]; of.Matched != matched || of.Unknown != 0 {
-			t.Errorf("in %s: %+v", region, of)
-		}
-	}
-}
-
 // Lines that cannot be used are counted, and the first five named; a log without any that can is an error.
 func TestBroken(t *testing.T) {
 	var l log

@@ -59,23 +59,6 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Rules that shed load go by that of a PoP, which a log does not have: they are left out, and named.
-func TestSheds(t *testing.T) {
-	var l log
-	for i := range 20 {
-		l.add(time.Duration(i)*time.Second, "192.0.2.1", "/login", "")
-	}
-	set := rules(t, "\nrules:\n  - { name: overload, match: { header: { x: a } }, key: [{ header: u }], shed: { capacity: 1 } }\n"+
-		"  - { name: trial, mode: shadow, shed: { capacity: 1 } }"+strings.TrimPrefix(loginRules, "\nrules:"))
-	r := run(t, l.String(), Config{Rules: set})
-	if len(r.Rules) != 1 || r.Rules[0].Rule != "login" || r.Rules[0].Denied != 15 || r.Admitted != 5 || !slices.Equal(r.Sheds, []string{"overload", "trial"}) {
-		t.Errorf("%+v", r)
-	}
-	if all := suggest(t, l.String(), Config{Rules: set}, Aim{Share: 1, Least: 1}); len(all) != 1 || all[0].Rule != "login" {
-		t.Errorf("%+v", all)
-	}
-}
-
 // specs are the limits of the tests below.
 var specs = []string{
 	"limit: 5/1m, algorithm: fixed_window", "limit: 5/1m, algorithm: sliding_window", "limit: 5/1m, algorithm: sliding_log",
