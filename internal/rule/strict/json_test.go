@@ -7,9 +7,19 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
+// TestParseJSONRejects: testdata/rejected.golden has documents and their mistakes; those with other characters are here.
 func TestParseJSONRejects(t *testing.T) {
+	golden.Lines(t, "testdata/rejected.golden", func(doc string) string {
+		n, err := ParseJSON([]byte(doc))
+		if n != nil || err == nil {
+			t.Fatalf("%s is taken", doc)
+		}
+		return err.Error()
+	})
 	deep := strings.Repeat("[", MaxDepth+1)
 	var wide strings.Builder
 	for i := range maxFields + 1 {
@@ -18,31 +28,9 @@ func TestParseJSONRejects(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
 		{``, `1:1: the document ends where a value is expected`},
 		{`  `, `1:3: the document ends where a value is expected`},
-		{`{`, `1:2: the document ends where a field name in quotes is expected`},
-		{`{"a"`, `1:5: the document ends where ':' is expected`},
-		{`{"a":1`, `1:7: the document ends where ',' or '}' is expected`},
-		{`{"a":1,}`, `1:8: found '}' where a field name in quotes is expected`},
-		{`{a:1}`, `1:2: found 'a' where a field name in quotes is expected`},
 		{"{\"a\":1,\n \"a\":2}", `2:2: field "a" is given twice; remove one`},
-		{`[1 2]`, `1:4: found '2' where ',' or ']' is expected`},
-		{`[1,]`, `1:4: found ']' where a value is expected`},
-		{`nul`, `1:1: found 'n' where a value is expected`},
-		{`truex`, `1:5: unexpected text after the end of the document; remove it`},
-		{`{} {}`, `1:4: unexpected text after the end of the document; remove it`},
-		{`"a`, `1:3: the document ends where a closing quote is expected`},
-		{`"é`, `1:4: the document ends where a closing quote is expected`},
 		{"\"a\nb\"", `1:3: a control character stands in a string; escape it`},
-		{`"\x"`, `1:3: found 'x' where one of "\/bfnrtu is expected`},
-		{`"\u12"`, `1:4: \u must be followed by four hexadecimal digits`},
-		{`"\ud800"`, `1:8: a \u escape is half of a surrogate pair; write both halves or the character itself`},
-		{`"\ud800\u0041"`, `1:14: a \u escape is half of a surrogate pair; write both halves or the character itself`},
 		{"\"\xff\"", `1:2: a string is not valid UTF-8; encode it`},
-		{`01`, `1:1: a number begins with 0; remove the leading zeros`},
-		{`-`, `1:2: the document ends where a digit is expected`},
-		{`1.`, `1:3: the document ends where a digit is expected`},
-		{`1e+`, `1:4: the document ends where a digit is expected`},
-		{`+1`, `1:1: found '+' where a value is expected`},
-		{`'a'`, `1:1: found '\'' where a value is expected`},
 		{"\ufeff{}", `1:1: found '\ufeff' where a value is expected`},
 		{deep, `1:33: lists and objects are nested more than 32 deep`},
 		{"{" + wide.String()[1:] + "}", `1:1940: an object has more than 256 fields`},
