@@ -1,8 +1,6 @@
 package envoyrls
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -16,14 +14,6 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
-
-func sameJSON(t *testing.T, a, b string) bool {
-	t.Helper()
-	var x, y any
-	fatal.If(t, json.Unmarshal([]byte(a), &x))
-	fatal.If(t, json.Unmarshal([]byte(b), &y))
-	return reflect.DeepEqual(x, y)
-}
 
 // TestBadRequests: each names the field, and nothing of it is charged.
 func TestBadRequests(t *testing.T) {

@@ -10,27 +10,15 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/rejection"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"pgregory.net/rapid"
 )
 
 func TestAppendBody(t *testing.T) {
-	for body, want := range map[string]string{
-		``:                       ``,
-		`Slow down`:              `Slow down`,
-		`{rule}`:                 `login`,
-		`a{rule}b{limit}{limit}`: `alogin` + `b55`,
-		`{"wait":{retry_after}}`: `{"wait":31}`,
-		`{{rule}}`:               `{login}`,
-		`{rule`:                  `{rule`,
-		`{}{ rule}{Rule}`:        `{}{ rule}{Rule}`,
-		`p{color:red}`:           `p{color:red}`,
-		`}{rule}{`:               `}login{`,
-	} {
+	golden.Lines(t, "testdata/bodies.golden", func(body string) string {
 		f := rejection.Form{Body: body}
-		if got := string(f.AppendBody(nil, rejection.Values{Rule: "login", RetryAfter: 31, Limit: 5})); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
-	}
+		return string(f.AppendBody(nil, rejection.Values{Rule: "login", RetryAfter: 31, Limit: 5}))
+	})
 }
 
 // What passes the checks is JSON whatever takes the place of the placeholders, and small.
