@@ -101,12 +101,10 @@ func decides(t *testing.T, p *stack.PoP, when string) {
 	})
 }
 
-const configError = "wasmcustom.weir.config_error"
-
 // wrong waits until the metric of a PoP for mistakes in its configuration has a value.
 func wrong(t *testing.T, p *stack.PoP, want int64) {
 	t.Helper()
-	proc.Eventually(t, 10*time.Second, fmt.Sprint("config_error is ", want), func() bool { return p.Stats(configError)[configError] == want })
+	proc.Eventually(t, 10*time.Second, fmt.Sprint("config_error is ", want), func() bool { return p.Stat("wasmcustom.weir.config_error") == want })
 }
 
 // Rules that a region hands out by mistake do not replace those in force, and the

@@ -157,7 +157,7 @@ func whatCounts(t *testing.T, p *stack.PoP, calls *atomic.Int64) {
 func allowed(p *stack.PoP, rule string) (n int64) {
 	name := "wasmcustom.weir.decisions.rule." + rule + ".decision.allowed"
 	for before := int64(-1); n != before; time.Sleep(300 * time.Millisecond) {
-		n, before = p.Stats(name)[name], n
+		n, before = p.Stat(name), n
 	}
 	return n
 }

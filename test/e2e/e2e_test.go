@@ -139,7 +139,7 @@ func start(t *testing.T, cfg stack.Config) *stack.Stack {
 	s := stack.Start(t, cfg)
 	for _, p := range s.PoPs {
 		proc.Eventually(t, 15*time.Second, p.Name+" has fetched the rules", func() bool {
-			return p.Stats("wasmcustom.weir.calls.reason.answered")["wasmcustom.weir.calls.reason.answered"] > 0
+			return p.Stat("wasmcustom.weir.calls.reason.answered") > 0
 		})
 	}
 	time.Sleep(1500 * time.Millisecond)

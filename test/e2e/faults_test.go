@@ -77,9 +77,8 @@ func failsOpen(t *testing.T, s *stack.Stack, user string) {
 
 // degraded counts the requests that passed because the region did not answer.
 func degraded(s *stack.Stack) (n int64) {
-	const stat = "wasmcustom.weir.decisions.rule.fail-allow.decision.allowed.reason.on_failure"
 	for _, p := range s.PoPs {
-		n += p.Stats(stat)[stat]
+		n += p.Stat("wasmcustom.weir.decisions.rule.fail-allow.decision.allowed.reason.on_failure")
 	}
 	return n
 }

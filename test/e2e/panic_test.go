@@ -88,7 +88,7 @@ func panicsInEachHook(t *testing.T, p *stack.PoP) {
 	}
 }
 
-func panics(p *stack.PoP) int64 { return p.Stats("weir.panics")["wasmcustom.weir.panics"] }
+func panics(p *stack.PoP) int64 { return p.Stat("wasmcustom.weir.panics") }
 
 // panicsInConfiguration: the last good configuration goes on, until another good one comes, with another before_rules.
 func panicsInConfiguration(t *testing.T, p *stack.PoP, boot *envoy.Bootstrap) {

@@ -50,9 +50,9 @@ func TestPoPCertificatesReload(t *testing.T) {
 	const stat = "wasmcustom.weir.calls.reason.answered"
 	awaitAnswer := func(what string) {
 		t.Helper()
-		before := s.PoPs[0].Stats(stat)[stat]
+		before := s.PoPs[0].Stat(stat)
 		proc.Eventually(t, time.Minute, what, func() bool {
-			return s.PoPs[0].Get("/exact/a").Status == http.StatusOK && s.PoPs[0].Stats(stat)[stat] > before
+			return s.PoPs[0].Get("/exact/a").Status == http.StatusOK && s.PoPs[0].Stat(stat) > before
 		})
 	}
 	awaitAnswer("an answer with the first certificates")
@@ -84,12 +84,12 @@ func TestPoPCertificatesReload(t *testing.T) {
 func popRejectsOthers(t *testing.T, pop *stack.PoP) {
 	t.Helper()
 	const rejected, answered = "cluster.weir_region.ssl.fail_verify_san", "cluster.weir_region.upstream_rq_200"
-	before := pop.Stats(answered)[answered]
-	proc.Eventually(t, time.Minute, "the PoP rejects a replica of another region", func() bool { return pop.Stats(rejected)[rejected] > 1 })
+	before := pop.Stat(answered)
+	proc.Eventually(t, time.Minute, "the PoP rejects a replica of another region", func() bool { return pop.Stat(rejected) > 1 })
 	if r := pop.Get("/exact/b"); r.Status != http.StatusServiceUnavailable {
 		t.Errorf("a request while there is only a replica of another region: %d, want 503", r.Status)
 	}
-	if n := pop.Stats(answered)[answered]; n != before {
+	if n := pop.Stat(answered); n != before {
 		t.Errorf("a replica of another region answered %d calls", n-before)
 	}
 }
@@ -132,7 +132,7 @@ func awaitDays(t *testing.T, p *stack.PoP, days int64) {
 	t.Helper()
 	const stat = "server.days_until_first_cert_expiring"
 	proc.Await(t, 30*time.Second, fmt.Sprint(stat, " is ", days), func() string {
-		if got := p.Stats(stat)[stat]; got != days {
+		if got := p.Stat(stat); got != days {
 			return fmt.Sprint(got)
 		}
 		return ""

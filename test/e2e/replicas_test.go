@@ -70,8 +70,7 @@ func replicaHangs(t *testing.T, s *stack.Stack, replica *region.Region) {
 
 // called is how many replicas the first PoP calls.
 func called(s *stack.Stack) int64 {
-	const stat = "cluster.weir_region.membership_healthy"
-	return s.PoPs[0].Stats(stat)[stat]
+	return s.PoPs[0].Stat("cluster.weir_region.membership_healthy")
 }
 
 // All replicas restart, one after the other, under load: each has callers go elsewhere

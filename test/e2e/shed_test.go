@@ -43,8 +43,7 @@ func (u *loaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // beyond gets a 503 that says why, and nobody else pays for it. An upstream that states its load has the same rejected by a ratio.
 func sheds(t *testing.T, pop *stack.PoP, upstream *loaded) {
 	gauge := func(name string) int64 {
-		name = "wasmcustom.weir." + name + ".rule.overload"
-		return pop.Stats("^" + name + "$")[name]
+		return pop.Stat("wasmcustom.weir." + name + ".rule.overload")
 	}
 
 	ctx, leave := context.WithCancel(t.Context())

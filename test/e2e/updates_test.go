@@ -27,7 +27,7 @@ func TestUpdates(t *testing.T) {
 	p := s.PoPs[0]
 	awaits := func(stat string, n int64) {
 		t.Helper()
-		proc.Eventually(t, time.Minute, fmt.Sprint(stat, " is ", n), func() bool { return p.Stats(stat)[stat] == n })
+		proc.Eventually(t, time.Minute, fmt.Sprint(stat, " is ", n), func() bool { return p.Stat(stat) == n })
 	}
 	const reloads, vms = "extension_config_discovery.http_filter.weir.config_reload", "wasm.envoy.wasm.runtime.v8.active"
 	isUsedUp := func() bool { return p.Get("/quota", "x-user", "ann").Status == http.StatusTooManyRequests }
@@ -44,7 +44,7 @@ func TestUpdates(t *testing.T) {
 		t.Error("a limit that was used up is not any more")
 	}
 
-	running, bundled, memory := p.Stats(vms)[vms], "rules:\n"+quotaRule(5), int64(0)
+	running, bundled, memory := p.Stat(vms), "rules:\n"+quotaRule(5), int64(0)
 	for i := range 500 {
 		bundled += fmt.Sprintf("  - { name: other-%d, match: { path: /other/%d }, key: [client_ip], limit: 1000/1m }\n", i, i)
 	}

@@ -217,9 +217,8 @@ func (w *World) quiet() {
 			})
 		}
 		for _, p := range r.PoPs {
-			const stat = "cluster.weir_region.membership_healthy"
 			proc.Await(w.t, time.Minute, p.Name+" has found its region", func() string {
-				if n := p.Stats(stat)[stat]; n != each {
+				if n := p.Stat("cluster.weir_region.membership_healthy"); n != each {
 					return fmt.Sprintf("%d replicas of %d", n, each)
 				}
 				return ""

@@ -133,6 +133,12 @@ func (e *Envoy) HotRestart() (old *proc.Process) {
 // client asks admin endpoints, on a new connection each time: Envoys end.
 var client = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
+// Stat returns the counter or gauge of this Envoy with that name; 0 if there is none.
+func (e *Envoy) Stat(name string) int64 {
+	e.t.Helper()
+	return e.Stats("^" + name + "$")[name]
+}
+
 // Stats returns the counters and gauges of this Envoy whose name contains part.
 func (e *Envoy) Stats(part string) map[string]int64 {
 	e.t.Helper()
@@ -150,8 +156,7 @@ func (e *Envoy) Stats(part string) map[string]int64 {
 // Calls returns how many calls this PoP has made to its region, of every kind.
 func (e *Envoy) Calls() int64 {
 	e.t.Helper()
-	const stat = "cluster.weir_region.upstream_rq_total"
-	return e.Stats("^" + stat + "$")[stat]
+	return e.Stat("cluster.weir_region.upstream_rq_total")
 }
 
 // SetRuntime changes a setting of the runtime, see [Bootstrap.AllowRuntime]; "" takes the change back.

@@ -60,7 +60,7 @@ func (b *bench) filter(name, region string, bare *envoy.Envoy, edit func(*envoy.
 		sent += keys
 		kept, places := b.table(pop)
 		rows = append(rows, table.Row{Name: fmt.Sprintf("resident memory of Envoy after %d keys", sent), Unit: "MB", Value: b.resident(pop.Process), Peer: bareEmpty,
-			Note: fmt.Sprintf("%d of them in a table with %d places, %d were evicted", kept, places, pop.Stats("weir.table_evicted")["wasmcustom.weir.table_evicted"])})
+			Note: fmt.Sprintf("%d of them in a table with %d places, %d were evicted", kept, places, pop.Stat("wasmcustom.weir.table_evicted"))})
 	}
 	return table.Section{Title: "Envoy with the filter as a " + name + ", one worker", Rows: rows}
 }

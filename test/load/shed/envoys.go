@@ -70,8 +70,7 @@ func start(r *rig.Rig, name string) *system {
 	}
 	s.Start()
 	if name == weir {
-		const revision = "wasmcustom.weir.rules_revision"
-		proc.Eventually(r, time.Minute, "the PoP has its rules", func() bool { return s.Stats(revision)[revision] > 0 })
+		proc.Eventually(r, time.Minute, "the PoP has its rules", func() bool { return s.Stat("wasmcustom.weir.rules_revision") > 0 })
 	}
 	return s
 }
