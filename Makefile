@@ -154,8 +154,7 @@ cluster-test: setup build helm release tally ## Install the chart in a Kubernete
 sim: ## Simulate all tiers in virtual time, and draw what is admitted by delay and loss
 	@go test -count=1 ./test/sim/report -update
 
-# Modules with resources of AWS need the schema of their provider, from a registry or from the
-# mirror that TF_CLI_CONFIG_FILE names. Where the provider itself is in a folder of plugins, it plans three regions.
+# Modules with resources of AWS need the schema of their provider, from a registry or from the mirror that TF_CLI_CONFIG_FILE names.
 .PHONY: terraform-test
 terraform-test: setup build tally ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
 	$(call counted,./test/terraform/...,WEIR_TERRAFORM=$$(tools/terraform.sh))

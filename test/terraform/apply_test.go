@@ -29,7 +29,7 @@ func newApplied(t *testing.T, name string) *applied {
 	provider, version := realProvider()
 	if provider == "" || python == "" {
 		const why = "NOT RUN: an apply in an emulated AWS, which needs the provider hashicorp/aws and moto (make terraform-apply-test)"
-		figure(t, why)
+		proc.Figure(t, why)
 		t.Skip(why)
 	}
 	dir := proc.NewDir(t, "cloud")
@@ -45,7 +45,7 @@ func newApplied(t *testing.T, name string) *applied {
 	edit, about := relaxing(version)
 	a.dir, a.env = example(t, name, edit), awsEnv(mirror(t, provider, version), "http://127.0.0.1:"+port)
 	a.vars = threeRegions()
-	figure(t, "hashicorp/aws "+version+" applies to moto; "+about)
+	proc.Figure(t, "hashicorp/aws %s applies to moto; %s", version, about)
 	return a
 }
 
@@ -63,9 +63,9 @@ func (a *applied) release(version int) {
 // do runs Terraform and prints for how long.
 func (a *applied) do(args ...string) (string, error) {
 	began := time.Now()
-	out, err := runWith(a.t, a.env, a.dir, args...)
+	out, err := command(a.t, a.env, a.dir, args...).CombinedOutput()
 	a.t.Logf("%q: %v", args, time.Since(began).Round(time.Second))
-	return out, err
+	return string(out), err
 }
 
 func (a *applied) must(args ...string) string {
@@ -122,7 +122,7 @@ func (a *applied) destroy(what string) {
 	if m := destroyed.FindStringSubmatch(out); m == nil || a.must("state", "list") != "" {
 		a.t.Errorf("resources are left of %d:\n%s", all, out)
 	} else {
-		figure(a.t, m[1]+" resources "+what+" and destroyed")
+		proc.Figure(a.t, "%s resources %s and destroyed", m[1], what)
 	}
 }
 
@@ -200,7 +200,9 @@ var (
 	placesAP = strings.NewReplacer(", module.ap]", "]", ", ap = local.cidrs.ap", "")
 )
 
-// Three regions are applied, one of them is removed, and the other two stay as they are.
+// Three regions are applied, one of them is removed, and the other two stay as they are. The step before rules are applied makes
+// Consul's servers, and no task that would wait for rules. An image for another processor is found before anything is made, and
+// named with the remedy.
 func TestApplyThreeRegions(t *testing.T) {
 	a := newApplied(t, "three-regions")
 	a.edit(func(text string) string { // moto has no Global Accelerator
@@ -208,6 +210,14 @@ func TestApplyThreeRegions(t *testing.T) {
 	})
 	a.release(1)
 	a.must("init")
+	first := a.must("plan", "-target=module.us.module.consul", "-target=module.link_eu_us")
+	if !strings.Contains(first, "module.us.module.consul.aws_autoscaling_group.server") || strings.Contains(first, "aws_ecs_service") || strings.Contains(first, "aws_elasticache_replication_group") {
+		t.Errorf("the first step of a first apply plans\n%s", first)
+	}
+	if out, err := a.do("plan", "-var=architecture=X86_64", "-target=module.us.module.consul"); err == nil ||
+		!strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(out, "│", " ")), " "), "image_id ami-0123456789abcdef0 is for arm64, and architecture is X86_64: name an image for x86_64") {
+		t.Errorf("an image for another processor: %v\n%s", err, out)
+	}
 	a.must("apply", "-auto-approve")
 	a.must("plan", "-detailed-exitcode")
 

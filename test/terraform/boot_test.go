@@ -30,13 +30,8 @@ func standIn(t *testing.T) *machine {
 	return m
 }
 
-// boot renders the machine's files with these programs and runs its script.
-func (m *machine) boot(programs map[string]any) (out string, err error) {
-	m.t.Helper()
-	return m.bootWith(programs, "wasm")
-}
-
-func (m *machine) bootWith(programs map[string]any, filter string) (out string, err error) {
+// boot renders the machine's files with these programs and a kind of filter, and runs its script.
+func (m *machine) boot(programs map[string]any, filter string) (out string, err error) {
 	m.t.Helper()
 	texts, _ := bootstrap(m.t, map[string]any{"region": "eu", "directories": m.files, "pop": map[string]any{"upstreams": []string{"app.internal:8080"}, "filter": filter},
 		"machine": map[string]any{"programs": programs, "pop_secret": arn, "logs": "/weir/weir-eu"}})
@@ -51,7 +46,7 @@ func TestBoot(t *testing.T) {
 	m := standIn(t)
 	m.files["programs"] = filepath.Join(m.dir, "srv", "weir", "bin")
 	m.env["UNREACHABLE"] = "20" // for S3, and again for Secrets Manager
-	out, err := m.boot(m.programs())
+	out, err := m.boot(m.programs(), "wasm")
 	for _, want := range []string{"Could not connect to the endpoint URL", "s3://bucket/consul is not fetched: see the error above", arn + " cannot be fetched", "the secret is not fetched"} {
 		if n := strings.Count(out, want); n < 20 {
 			t.Errorf("%q is %d times in the log", want, n)
@@ -93,7 +88,7 @@ func TestBootNative(t *testing.T) {
 		file := filepath.Join(m.cloud, "bucket", "weir.so")
 		_ = os.Remove(file) // a link
 		proc.WriteFile(t, file, content)
-		return m.bootWith(m.programs(), "native")
+		return m.boot(m.programs(), "native")
 	}
 	out, err := library(foreign)
 	if want := "s3://bucket/weir.so does not run on this machine ("; err == nil || !strings.Contains(out, want) || m.started() != "" {
@@ -141,7 +136,7 @@ func TestBootRejects(t *testing.T) {
 			m := standIn(t)
 			programs := m.programs()
 			c.spoil(t, m, programs)
-			out, err := m.boot(programs)
+			out, err := m.boot(programs, "wasm")
 			for _, want := range append(c.wants, "Nothing was started.") {
 				if err == nil || !strings.Contains(out, want) {
 					t.Errorf("%v, no %q in\n%s", err, want, out)
@@ -158,7 +153,7 @@ func TestBootRejects(t *testing.T) {
 // none that failed is missed. A secret that cannot be used changes nothing.
 func TestSecretsChange(t *testing.T) {
 	m := standIn(t)
-	if _, err := m.boot(m.programs()); err != nil {
+	if _, err := m.boot(m.programs(), "wasm"); err != nil {
 		t.Fatal(err)
 	}
 	fetch := filepath.Join(m.dir, "etc", "fetch-secrets")

@@ -69,14 +69,16 @@ func (b *beside) awaitMetrics(t *testing.T, p *proc.Process, program string) {
 	})
 }
 
-// scrape is a job of Prometheus.
-type scrape struct {
-	Job    string `yaml:"job_name"`
-	Path   string `yaml:"metrics_path"`
-	Static []struct {
-		Targets []string
-		Labels  map[string]string
-	} `yaml:"static_configs"`
+// scrapes are the jobs of Prometheus.
+type scrapes struct {
+	Jobs []struct {
+		Job    string `yaml:"job_name"`
+		Path   string `yaml:"metrics_path"`
+		Static []struct {
+			Targets []string
+			Labels  map[string]string
+		} `yaml:"static_configs"`
+	} `yaml:"scrape_configs"`
 }
 
 // Collectors on AWS scrape the jobs of prometheus.yml, on which dashboards and alerts rely: the same paths, with the labels
@@ -85,9 +87,7 @@ func TestScrapes(t *testing.T) {
 	const workspace = "arn:aws:aps:eu-central-1:123456789012:workspace/ws-1"
 	texts, _ := bootstrap(t, map[string]any{"region": "eu", "pop": map[string]any{"upstreams": []string{"localhost:9"}},
 		"machine": map[string]any{"logs": "/weir/weir-eu", "prometheus": workspace}})
-	var machine struct {
-		Files []struct{ Path, Content string } `yaml:"write_files"`
-	}
+	var machine cloudInit
 	fatal.If(t, yaml.Unmarshal([]byte(texts["pop_user_data"]), &machine))
 	var configs []string
 	for _, file := range machine.Files {
@@ -100,9 +100,7 @@ func TestScrapes(t *testing.T) {
 			"log_group": "/weir", "job": job, "region": region, "prometheus_workspace": workspace})
 		configs = append(configs, texts["config_json"])
 	}
-	var shipped struct {
-		Jobs []scrape `yaml:"scrape_configs"`
-	}
+	var shipped scrapes
 	fatal.If(t, yaml.Unmarshal(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "observability/prometheus.yml")))(t), &shipped))
 	paths := map[string]string{}
 	for _, job := range shipped.Jobs {
@@ -110,11 +108,7 @@ func TestScrapes(t *testing.T) {
 	}
 	for _, text := range configs {
 		var config struct {
-			Receivers map[string]struct {
-				Config struct {
-					Jobs []scrape `yaml:"scrape_configs"`
-				}
-			}
+			Receivers map[string]struct{ Config scrapes }
 		}
 		fatal.If(t, yaml.Unmarshal([]byte(text), &config))
 		own := config.Receivers["prometheus/weir"].Config
@@ -128,9 +122,7 @@ func TestScrapes(t *testing.T) {
 			t.Errorf("%+v, and prometheus.yml has the path %q", job, path)
 		}
 		file := proc.WriteFile(t, filepath.Join(t.TempDir(), "prometheus.yml"), string(fatal.Get(yaml.Marshal(own))(t)))
-		if out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", file).CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+		proc.Run(t, exec.CommandContext(t.Context(), "promtool", "check", "config", file))
 		delete(paths, job.Job)
 	}
 	if len(paths) > 0 {

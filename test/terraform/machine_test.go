@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -123,10 +123,7 @@ func newDeployment(t *testing.T, dir string) deployment {
 
 func (d deployment) bootstrap(t *testing.T, args ...string) {
 	t.Helper()
-	argv := append([]string{"admin", "bootstrap", string(d)}, args...)
-	if out, err := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), argv...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	proc.Run(t, exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), append([]string{"admin", "bootstrap", string(d)}, args...)...))
 }
 
 func (d deployment) role(t *testing.T, name string) map[string]string {
@@ -149,20 +146,21 @@ func (d deployment) redis(t *testing.T, where string) *redistest.Cluster {
 	return redistest.StartCluster(t, 3, 0, redistest.Users(strings.TrimSpace(d.role(t, "redis/"+where)["users.acl"])))
 }
 
-// aggregator starts weir-global from what is rendered for it, with counters in a Redis of its own
-// and the agent of Consul that is there, and returns what its metrics are.
-func aggregator(t *testing.T, d deployment, names, dir string, agent map[string]any, beside *beside) (page string) {
+// start starts weir-regional or weir-global from what is rendered for it and the files of its secret, with counters in a Redis of
+// its own and the agent of Consul that is there, and waits for its metrics.
+func (d deployment) start(t *testing.T, names, dir, program, redis string, agent map[string]any, files map[string]string, beside *beside) (service map[string]any, p *proc.Process, admin string) {
 	t.Helper()
-	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "aggregator").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "drain_wait": "0s"}
-	directories, container := task(t, dir, d.role(t, "aggregator"))
+	service = map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t), "redis": d.redis(t, redis).Addrs()[:1],
+		"redis_tls": false, "redis_username": "weir", "key_secrets": true, "admin_tokens": files["admin-tokens"] != "", "drain_wait": "0s"}
+	directories, container := task(t, filepath.Join(dir, program), files)
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
-	container.argv = slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{proc.Built(t, "bin/weir-global", "build")})
-	global := container.start(t, names, dir, "weir-global")
-	admin := "http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
-	global.AwaitReady(admin + "/readyz")
-	beside.awaitMetrics(t, global, "weir-global")
-	return admin + "/metrics"
+	environment := environments[strings.TrimPrefix(program, "weir-")+"_environment"]
+	container.argv = slices.Concat([]string{"env"}, environment, beside.environment, []string{proc.Built(t, "bin/"+program, "build")})
+	p = container.start(t, names, filepath.Join(dir, program), program)
+	admin = net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
+	p.AwaitReady("http://" + admin + "/readyz")
+	beside.awaitMetrics(t, p, program)
+	return service, p, admin
 }
 
 // A region, an aggregator and a PoP run with the rendered files and the secrets of `weir admin bootstrap` alone:
@@ -196,27 +194,21 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	})
 
 	beside := collector(t)
-	metrics := aggregator(t, d, names, filepath.Join(dir, "aggregator"), servers, beside)
-	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
-		"redis": d.redis(t, "eu").Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true, "admin_tokens": true, "drain_wait": "0s"}
+	_, _, global := d.start(t, names, dir, "weir-global", "aggregator", servers, d.role(t, "aggregator"), beside)
 	token, sum := access.NewToken()
 	files := d.role(t, "eu/service")
 	files["admin-tokens"] = fmt.Sprintf("tokens: [{ name: ann, role: viewer, sha256: %q }]\n", sum)
-	directories, container := task(t, filepath.Join(dir, "region"), files)
-	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": servers, "service": service})
-	container.argv = slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})
-	regional := container.start(t, names, filepath.Join(dir, "region"), "weir-regional")
-	admin := net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
-	regional.AwaitReady("http://" + admin + "/readyz")
+	service, regional, admin := d.start(t, names, dir, "weir-regional", "eu", servers, files, beside)
 	for bearer, want := range map[string]int{"": http.StatusUnauthorized, "Bearer " + token: http.StatusOK} {
 		if r, err := stack.Do(admin, http.MethodGet, "/v1/whoami", "", "authorization", bearer); err != nil || r.Status != want {
 			t.Errorf("the admin API with the token %q: %+v, %v, want %d", bearer, r, err, want)
 		}
 	}
-	beside.awaitMetrics(t, regional, "weir-regional")
 
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
 	clients, _ := agentPorts(t, map[string]any{"join": []string{serverPort("serf_lan")}})
-	pop := map[string]any{"upstreams": []string{upstream(t)}, "address": "127.0.0.1",
+	pop := map[string]any{"upstreams": []string{upstream.Listener.Addr().String()}, "address": "127.0.0.1",
 		"port": proc.FreePort(t), "health_port": proc.FreePort(t), "admin_port": proc.FreePort(t)}
 	m := realMachine(t, filepath.Join(dir, "pop"), names)
 	m.secret(d.role(t, "eu/pop"))
@@ -230,7 +222,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	limitHolds(t, p, at("port"), "/page")
 	limitHolds(t, p, at("port"), "/all")
 	envoy.AwaitHealthy(t, at("admin_port"))
-	counts, err := measure.Scrape(t.Context(), http.DefaultClient, metrics)
+	counts, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+global+"/metrics")
 	if n := counts[`weir_region_units_granted_total{region="eu"}`]; err != nil || n == 0 {
 		t.Errorf("the aggregator granted %v units to the region eu, %v", n, err)
 	}
@@ -261,14 +253,12 @@ func (m *machine) bootReal(userData string) {
 	if out, err := m.run(m.boots); err != nil {
 		m.t.Fatalf("%v\n%s", err, out)
 	}
-	checks := map[string][]string{"consul.json": {filepath.Join(m.dir, "opt/consul"), "validate", filepath.Join(m.dir, "etc/consul.json"), filepath.Join(m.dir, "etc/secrets/consul.json")}}
+	checks := [][]string{{filepath.Join(m.dir, "opt/consul"), "validate", filepath.Join(m.dir, "etc/consul.json"), filepath.Join(m.dir, "etc/secrets/consul.json")}}
 	if m.units["weir-pop.service"] != "" {
-		checks["envoy.yaml"] = []string{filepath.Join(m.dir, "opt/envoy"), "--mode", "validate", "-c", filepath.Join(m.dir, "etc/envoy.yaml"), "--log-level", "warning"}
+		checks = append(checks, []string{filepath.Join(m.dir, "opt/envoy"), "--mode", "validate", "-c", filepath.Join(m.dir, "etc/envoy.yaml"), "--log-level", "warning"})
 	}
-	for file, argv := range checks {
-		if out, err := exec.CommandContext(m.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			m.t.Fatalf("%s: %v\n%s", file, err, out)
-		}
+	for _, argv := range checks {
+		proc.Run(m.t, exec.CommandContext(m.t.Context(), argv[0], argv[1:]...))
 	}
 	for user, files := range map[string][]string{"weir": {"consul-key.pem", "consul.json", "acl.json"}, "consul": {"key.pem"}} {
 		for _, file := range files {
@@ -306,15 +296,4 @@ func limitHolds(t *testing.T, p *proc.Process, addr, path string) {
 	if admitted := got[http.StatusOK]; admitted > 5 || admitted+got[http.StatusServiceUnavailable] < 5 {
 		t.Errorf("%s with a limit of 5: %v by status", path, got)
 	}
-}
-
-// upstream is a server that the PoP protects.
-func upstream(t *testing.T) string {
-	t.Helper()
-	l := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("upstream\n")) })}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Serve(l) }() // ends with Close
-	t.Cleanup(func() { _ = s.Close(); <-done })
-	return l.Addr().String()
 }

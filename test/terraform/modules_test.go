@@ -17,9 +17,7 @@ import (
 // Those with resources of AWS run them with a provider that is mocked: nothing is created.
 func TestModules(t *testing.T) {
 	root := tree(t)
-	if out, err := run(t, root, "fmt", "-check", "-recursive", "-diff"); err != nil {
-		t.Errorf("not formatted: run `terraform fmt -recursive terraform`\n%s", out)
-	}
+	must(t, root, "fmt", "-check", "-recursive", "-diff")
 	dirs := modules(t, root)
 	for _, want := range []string{"modules/bootstrap", "modules/region", "modules/aggregator", "examples/single-region", "examples/three-regions"} {
 		if !slices.Contains(dirs, want) {

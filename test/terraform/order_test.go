@@ -3,24 +3,18 @@ package terraform
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 )
 
 var edge = regexp.MustCompile(`"\[root\] ([^"]+?)(?: \(expand\))?" -> "\[root\] ([^"]+?)(?: \(expand\))?"`)
 
+// after reports whether one resource waits for another one, through others too.
 func after(graph map[string][]string, one, other string, seen map[string]bool) bool {
-	for _, next := range graph[one] {
-		if next == other {
-			return true
-		}
-		if !seen[next] {
-			seen[next] = true
-			if after(graph, next, other, seen) {
-				return true
-			}
-		}
-	}
-	return false
+	seen[one] = true
+	return slices.ContainsFunc(graph[one], func(next string) bool {
+		return next == other || !seen[next] && after(graph, next, other, seen)
+	})
 }
 
 // ordered plans a directory and fails where a resource may be made or changed before what has to come before it.

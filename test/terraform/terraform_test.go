@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -47,27 +49,24 @@ var source = regexp.MustCompile(`"git::(https://[^/"]+/[^"]+?)//[^"?]+\?ref=(v[^
 
 // example is what a user has: a copy of the directory of an example and nothing beside it. Its modules come from a
 // repository as the sources name it, which has the modules alone, and what edit has made of them, if it is not nil.
-func example(t *testing.T, name string, edit func(path, text string) string) string {
+func example(t *testing.T, name string, edit *strings.Replacer) string {
 	t.Helper()
 	dir := t.TempDir()
 	repository, own := filepath.Join(dir, "repository"), filepath.Join(dir, name)
 	copied(t, "terraform/modules", filepath.Join(repository, "terraform", "modules"))
 	copied(t, "terraform/examples/"+name, own)
 	if edit != nil {
-		edited(t, repository, edit)
-		edited(t, own, edit)
+		edited(t, dir, edit)
 	}
 	text, err := os.ReadFile(filepath.Join(own, "main.tf"))
 	named := source.FindStringSubmatch(string(text))
-	if err != nil || named == nil {
-		t.Fatalf("main.tf of %s names no module by the address of its repository and a version: %v", name, err)
+	if err != nil || named == nil || named[2] != version.Version {
+		t.Fatalf("main.tf of %s names no module by the address of its repository and the version %s: %v", name, version.Version, err)
 	}
 	git := func(args ...string) {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository, "-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null") // may ask for signatures
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
+		proc.Run(t, cmd)
 	}
 	git("init", "--quiet")
 	git("add", "--all")
@@ -78,33 +77,19 @@ func example(t *testing.T, name string, edit func(path, text string) string) str
 }
 
 // edited changes each file with configuration below a directory.
-func edited(t *testing.T, dir string, edit func(path, text string) string) {
+func edited(t *testing.T, dir string, edit *strings.Replacer) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".tf" {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(path, []byte(edit(path, string(text))), 0o600)
+		return errors.Join(err, os.WriteFile(path, []byte(edit.Replace(string(text))), 0o600))
 	})
 	fatal.If(t, err)
 }
 
-func run(t *testing.T, dir string, args ...string) (out string, err error) {
-	t.Helper()
-	return runWith(t, nil, dir, args...)
-}
-
-// runWith is run with more in its environment.
-func runWith(t *testing.T, env []string, dir string, args ...string) (out string, err error) {
-	t.Helper()
-	text, err := command(t, env, dir, args...).CombinedOutput()
-	return string(text), err
-}
-
+// command is a call of Terraform, with more in its environment.
 func command(t *testing.T, env []string, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
@@ -115,14 +100,10 @@ func command(t *testing.T, env []string, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// must is run without an error.
+// must calls Terraform, without an error.
 func must(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	out, err := run(t, dir, args...)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
+	return proc.Run(t, command(t, nil, dir, args...))
 }
 
 func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string, environments map[string][]string) {
