@@ -4,6 +4,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,7 +29,7 @@ type system struct {
 	*browser.Browser
 	region *region.Region
 	pop    string // empty: none was asked yet
-	http   *http.Client
+	keys   *keys  // nil: the API needs no tokens
 }
 
 // start starts all of it. Without rules the document has none; with keys the API needs tokens. With -short TestWay alone
@@ -40,9 +41,9 @@ func start(t *testing.T, rules string, k ...*keys) *system {
 	}
 	dir := proc.LogDir(t)
 	flags := []string{"--region", "local", "--rules", "store:", "--state", filepath.Join(dir, "region.state")}
-	s := &system{T: t, http: &http.Client{Timeout: 5 * time.Second}}
+	s := &system{T: t}
 	if len(k) > 0 {
-		flags, s.http.Transport = append(flags, "--admin-tokens", k[0].file), k[0]
+		flags, s.keys = append(flags, "--admin-tokens", k[0].file), k[0]
 	}
 	r := region.New(t, region.Config{Dir: dir, Flags: flags})
 	r.Begin()
@@ -54,19 +55,26 @@ func start(t *testing.T, rules string, k ...*keys) *system {
 	return s
 }
 
-// call makes a call of the admin API as somebody else does.
-func (s *system) call(method, path, body string, header ...string) {
+// call makes a call of the admin API as somebody else does, as robot if it needs tokens. It returns the body and the ETag.
+func (s *system) call(method, path, body string, header ...string) (answer, tag string) {
 	s.Helper()
-	q := fatal.Get(http.NewRequest(method, "http://"+s.region.Admin+path, strings.NewReader(body)))(s)
-	q.Header.Set("Content-Type", "application/json")
-	for i := 0; i+1 < len(header); i += 2 {
-		q.Header.Set(header[i], header[i+1])
+	header = append(header, "Content-Type", "application/json")
+	if s.keys != nil {
+		header = append(header, "Authorization", "Bearer "+s.keys.tokens["robot"])
 	}
-	answer := fatal.Get(s.http.Do(q))(s)
-	defer answer.Body.Close()
-	if answer.StatusCode >= 300 {
-		s.Fatalf("%s %s: %s", method, path, answer.Status)
+	r := fatal.Get(stack.Do(s.region.Admin, method, path, body, header...))(s)
+	if r.Status >= 300 {
+		s.Fatalf("%s %s: %d %s", method, path, r.Status, r.Body)
 	}
+	return r.Body, r.Header.Get("ETag")
+}
+
+// answer is what the API answers, and its ETag.
+func (s *system) answer(path string, to any) (tag string) {
+	s.Helper()
+	answer, tag := s.call(http.MethodGet, path, "")
+	fatal.If(s, json.Unmarshal([]byte(answer), to))
+	return tag
 }
 
 func (s *system) startPoP() {

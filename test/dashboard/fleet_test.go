@@ -25,7 +25,7 @@ func TestAggregator(t *testing.T) {
 	dir := proc.LogDir(t)
 	global := region.New(t, region.Config{Dir: dir, Name: "global", Program: "weir-global", Rules: sharedRules, Flags: []string{"--state", filepath.Join(dir, "state")}})
 	global.Start()
-	s := &system{T: t, region: global, http: &http.Client{Timeout: 5 * time.Second}}
+	s := &system{T: t, region: global}
 	var last *region.Region
 	for _, name := range []string{"eu", "us"} {
 		r := region.New(t, region.Config{Dir: dir, Name: name, Rules: sharedRules, Flags: []string{"--region", name, "--aggregator", global.Addr}})
@@ -58,12 +58,14 @@ func TestAggregator(t *testing.T) {
 	s.well("the aggregator's page")
 }
 
-// The counters of a key are looked at and reset: the PoP admits the key again.
+// The counters of a key are looked at and reset: the PoP admits the key again. Then it gets a larger limit of its own. The
+// key is from an else: and pages show it as people write it, with its source. All forms accept it as it is shown.
 func TestReset(t *testing.T) {
-	s := start(t, "rules:\n  - { name: few, match: { path: /few }, key: [{ header: x-user }], limit: 5/1d, algorithm: fixed_window, consistency: exact }\n")
-	s.traffic("/few", "ann")
-	s.becomes("/few", "ann", http.StatusTooManyRequests)
+	s := start(t, "rules:\n  - { name: few, match: { path: /few }, key: [{ header: x-user, else: client_ip }], limit: 5/1d, algorithm: fixed_window, consistency: exact }\n")
+	s.traffic("/few", "")
+	s.becomes("/few", "", http.StatusTooManyRequests)
 	s.Open("/#/rule/few")
+	s.See("client_ip 127.0.0.1")
 	s.Click("Counters")
 	s.See("remaining")
 	before := s.admitted("few")
@@ -72,8 +74,11 @@ func TestReset(t *testing.T) {
 	s.See("The counters are reset.")
 	proc.Eventually(t, 20*time.Second, "five more requests are admitted", func() bool { return s.admitted("few") == before+5 })
 	s.Click("Close")
+	s.limitKey("500/1d", "she pays")
+	proc.Eventually(t, 20*time.Second, "more requests are admitted", func() bool { return s.admitted("few") > before+5 })
 	s.Open("/#/fleet")
 	s.See("she asked us")
+	s.See("set override few client_ip 127.0.0.1")
 	s.well("a reset")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/browser"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // Without a valid token the page shows the reason and no data. With one it shows the name and the role, and rejects what the role does not allow.
@@ -88,17 +89,11 @@ func (s *system) again(name string) {
 	s.Helper()
 	s.Press("\x1b") // which closes no login
 	s.Press("\x1b")
-	k := s.http.Transport.(*keys)
+	k := s.keys
 	k.add(name, "admin", time.Now().Add(time.Hour))
-	q, _ := http.NewRequest(http.MethodGet, "http://"+s.region.Admin+"/v1/rules", nil) // the address is one
-	q.Header.Set("Authorization", "Bearer "+k.tokens[name])
 	proc.Eventually(s, 10*time.Second, "the token is known", func() bool {
-		answer, err := http.DefaultClient.Do(q)
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
+		answer, err := stack.Do(s.region.Admin, http.MethodGet, "/v1/rules", "", "Authorization", "Bearer "+k.tokens[name])
+		return err == nil && answer.Status == http.StatusOK
 	})
 	s.logIn(k.tokens[name])
 	s.Lose("The token stays in this tab.")

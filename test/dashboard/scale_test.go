@@ -35,12 +35,6 @@ func (s *system) drawn(page string, do func()) {
 	s.well(page)
 }
 
-// filter types into the filter of the first long table.
-func (s *system) filter(text string) {
-	s.Ready(`document.querySelector("[aria-label=Filter]")?.focus() ?? document.activeElement.ariaLabel === "Filter"`)
-	s.Press(text)
-}
-
 // All pages answer with as many rules and overrides as a region takes, and traffic behind them.
 func TestManyRules(t *testing.T) {
 	document := manyRules()
@@ -48,7 +42,8 @@ func TestManyRules(t *testing.T) {
 	s.traffic("/orders", "ann")
 	s.drawn("overview", func() {
 		s.Open("/")
-		s.filter("r77")
+		s.Ready(`document.querySelector("[aria-label=Filter]")?.focus() ?? document.activeElement.ariaLabel === "Filter"`)
+		s.Press("r77")
 		s.See("of 1000 rows are shown")
 		s.Click("r777")
 		s.See("Rule r777")
