@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/response"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
@@ -55,40 +56,19 @@ func show(m *response.Maker, r *edge.Request, grpc bool) string {
 	return fmt.Sprintf("%d, gRPC %d, %s\n%s\n%s", f.Status, f.GRPCStatus, m.Decision, s.String(), m.Body)
 }
 
-// What clients get of two rules, by a program that is no Envoy.
+// What clients get of two rules, by a program that is no Envoy: twice admitted, rejected, rejected over gRPC, and with
+// ratelimit_headers: false admitted and rejected by an override.
 func TestTwoRules(t *testing.T) {
 	w := newWorker(t, twoRules)
-	m := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}
-	const (
-		policy  = "ratelimit-policy: \"all\";q=100;w=3600, \"user\";q=2;w=60\n"
-		unix    = "x-ratelimit-limit: 2\nx-ratelimit-remaining: %d\nx-ratelimit-reset: 1800000060\n"
-		headers = "retry-after: 60\nx-envoy-ratelimited: true\n" + policy + "ratelimit: \"user\";r=0;t=60\nx-weir-rule: user\n" + unix
-	)
-	for i, want := range []string{
-		policy + "ratelimit: \"user\";r=1;t=60\n" + fmt.Sprintf(unix, 1),
-		policy + "ratelimit: \"user\";r=0;t=60\n" + fmt.Sprintf(unix, 0),
-		"429, gRPC 7, user denied\ncontent-type: application/problem+json\n" + fmt.Sprintf(headers, 0) +
-			`
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded",` +
-			`"status":429,"violated-policies":["user"],"rule":"user","policy":"\"user\";q=2;w=60","remaining":0,"retry-after":60}
-`,
-	} {
-		if got := show(&m, decide(w, ""), false); got != want {
-			t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)
-		}
+	m, shown := response.Maker{Headers: true, TimeOfDay: w.DecidedAt}, ""
+	for i := range 4 {
+		shown += show(&m, decide(w, ""), i == 3) + "\n"
 	}
-	want := "429, gRPC 7, user denied\ncontent-type: application/grpc\ngrpc-status: 7\n" +
-		"grpc-message: Request cannot be satisfied as assigned quota has been exceeded: user\n" + fmt.Sprintf(headers, 0) + "\n"
-	if got := show(&m, decide(w, ""), true); got != want {
-		t.Errorf("gRPC: got\n%s\nwant\n%s", got, want)
+	m.Headers = false
+	for range 2 {
+		shown += "gold:\n" + show(&m, decide(w, "gold"), false) + "\n"
 	}
-	if m.Headers = false; show(&m, decide(w, "gold"), false) != "" {
-		t.Error("ratelimit_headers: false: an admitted request gets headers")
-	}
-	if got := show(&m, decide(w, "gold"), false); !strings.HasPrefix(got, "429, gRPC 7, user/gold denied\ncontent-type: application/problem+json\nretry-after: 60\nx-envoy-ratelimited: true\n\n") ||
-		!strings.Contains(got, `"rule":"user","override":"gold"`) {
-		t.Errorf("ratelimit_headers: false: %s", got)
-	}
+	golden.Same(t, "testdata/two-rules.golden", shown)
 }
 
 // Before there are rules, before_rules rejects, and names nothing.
@@ -116,16 +96,7 @@ func TestShed(t *testing.T) {
 	}
 	r := decide(w, "")
 	r.RetryAfter = 2000 // or 1 or 3 s
-	const headers = "content-type: application/problem+json\nretry-after: 2\nx-envoy-ratelimited: true\nx-envoy-overloaded: true\n"
-	const body = `
-{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
-		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}
-`
-	if got, want := show(&m, r, false), "503, gRPC 14, overload denied\n"+headers+"x-weir-rule: overload\n"+body; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	shown := show(&m, r, false) + "\nheaders: off:\n"
 	r.Shed = &rule.Rule{Name: "overload", Headers: rule.HeadersOff}
-	if got, want := show(&m, r, false), "503, gRPC 14, overload denied\n"+headers+body; got != want {
-		t.Errorf("headers: off: got\n%s\nwant\n%s", got, want)
-	}
+	golden.Same(t, "testdata/shed.golden", shown+show(&m, r, false))
 }
