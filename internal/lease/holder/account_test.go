@@ -69,10 +69,6 @@ func ok(granted, left int64) lease.Grant {
 	return lease.Grant{Status: lease.OK, Granted: granted, Lease: 7, TTL: 1000, Remaining: left, Reset: 30_000}
 }
 
-func denied(left int64, askAfter lease.Millis) lease.Grant {
-	return lease.Grant{Status: lease.Denied, Remaining: left, RetryAfter: 30_000, AskAfter: askAfter, Reset: 30_000}
-}
-
 func TestSlowStart(t *testing.T) {
 	s := newStory(t, perMinute, lease.Leased)
 	s.take(1000, 1, Wait, NoAsk) // a key never seen

@@ -119,7 +119,8 @@ func readCommand(lines *bufio.Scanner) (words []string) {
 	if lines.Scan() {
 		n, _ := strconv.Atoi(strings.TrimPrefix(lines.Text(), "*"))
 		for range n {
-			_ = lines.Scan() && lines.Scan()
+			lines.Scan() // the length
+			lines.Scan()
 			words = append(words, lines.Text())
 		}
 	}
