@@ -26,11 +26,11 @@ func TestAsksGather(t *testing.T) {
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1, Queue: room})
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
-	link.gate.Lock()
+	resume := link.hang(t)
 	before := metric(s, "pipelines_total")
 	var all sync.WaitGroup
 	all.Go(func() { acquire(t, s, 2*plenty, one(p, "first")) })
-	eventually(t, func() (bool, any) { return ran(server) >= 2, "the first pipeline is not under way" })
+	arrived(t, server, nameOf(p, "first"))
 	for i := range room / 2 {
 		all.Go(func() {
 			if g := acquire(t, s, 2*plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
@@ -51,7 +51,7 @@ func TestAsksGather(t *testing.T) {
 		grants = acquire(t, s, 2*plenty, slices.Repeat(asksOf(one(p, "k")), 20)...)
 	})
 	queued(room, 15)
-	link.gate.Unlock()
+	resume()
 	all.Wait()
 	if got := statusOf(grants); got != "5 ok, 0 denied, 15 unavailable" {
 		t.Errorf("20 asks for room for 5: %s", got)
@@ -121,9 +121,9 @@ func TestLookOfACallerThatHasGone(t *testing.T) {
 	if lent.Granted != 50 {
 		t.Fatalf("%+v", lent)
 	}
-	link.gate.Lock()
+	resume := link.hang(t)
 	g := acquire(t, s, 50*time.Millisecond, look)[0]
-	link.gate.Unlock()
+	resume()
 	if g.Status != lease.Unavailable {
 		t.Errorf("behind a node that hangs: %+v", g)
 	}

@@ -41,18 +41,20 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	p := apart(t, c, "k", 10, 1)
 	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
 	hold := engine.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	var resume []func()
 	for _, l := range links {
-		l.gate.Lock()
+		resume = append(resume, l.hang(t))
 	}
-	before := ran(c.Nodes...)
 	decided := make(chan []lease.Grant)
 	go func() {
 		decided <- acquire(t, slow, plenty, together(one(p[0], "k"), one(p[1], "k"), hold)...)
 	}()
-	eventually(t, func() (bool, any) { return ran(c.Nodes...)-before >= 3, "the first round is not under way" })
+	for _, of := range []*engine.Policy{p[0], p[1], slots} {
+		arrived(t, c.MasterOf(nameOf(of, "k")), nameOf(of, "k"))
+	}
 	decides(t, quick, p[1], "k", lease.OK)
-	for _, l := range links {
-		l.gate.Unlock()
+	for _, resume := range resume {
+		resume()
 	}
 	g := <-decided
 	if g[0].Status != lease.OK || g[0].Granted != 0 || g[1].Status != lease.Denied || g[2].Status != lease.OK || g[2].Granted != 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // TestMain lets four tests run at once, also on a machine of two cores: they mostly wait for their servers.
@@ -143,6 +144,13 @@ func eventually(t testing.TB, so func() (yes bool, got any)) {
 		}
 		return fmt.Sprintf("%+v", got)
 	})
+}
+
+// arrived waits until an ask for a counter that was not there has run on its server. The number of scripts would not tell:
+// a store tries them when it connects.
+func arrived(t testing.TB, s *redistest.Server, name string) {
+	t.Helper()
+	eventually(t, func() (bool, any) { return s.Do("EXISTS", name) == int64(1), name + " is not there" })
 }
 
 // proxy is a TCP link to a server, which can be held up, or cut at the worst moment.
