@@ -26,7 +26,7 @@ func TestUnreadAnswer(t *testing.T) {
 				ended <- err
 			})
 			port := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-			s := New(nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
+			s := New(nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: time.Second, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
 			go func() { _ = s.Serve(port) }()
 			t.Cleanup(func() { _ = s.Shut(time.Minute) })
 			client := &http.Transport{Protocols: new(http.Protocols)}
