@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -125,13 +126,11 @@ func decidesExactly(t *testing.T, p *stack.PoP) {
 // everyByte has each byte in the value of a header that is a key, and in a name. Two requests with a byte that Envoy lets
 // pass are one key, which passes once.
 func everyByte(t *testing.T, p *stack.PoP) {
-	passed, user := 0, fmt.Sprint("x-user: ", time.Now().UnixNano())
+	passed := 0
 	for b := range 256 {
-		value := user + string([]byte{byte(b)}) + "z"
-		switch first, second := raw(t, p.Addr, "/byte", value), raw(t, p.Addr, "/byte", value); {
+		switch first, second := twice(t, p, string([]byte{byte(b)})+"z"); {
 		case first == 200 && second == 429:
 			passed++
-		case first == 429 && second == 429: // Envoy has it as another one
 		case first != 400 && first != 0:
 			t.Errorf("byte %#x in a value: status %d and %d", b, first, second)
 		}
@@ -144,14 +143,23 @@ func everyByte(t *testing.T, p *stack.PoP) {
 	}
 }
 
+// twice sends two requests of a new user, whose lines of headers end in rest. A busy machine may hold an answer up for longer
+// than a rule may wait, and there are hundreds of calls: after a 503 there is another try with another user. A line that
+// breaks its call breaks it each time.
+func twice(t *testing.T, p *stack.PoP, rest string) (first, second int) {
+	for range 3 {
+		line := fmt.Sprint("x-user: ", time.Now().UnixNano(), rest)
+		if first, second = raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line); first != 503 && second != 503 {
+			break
+		}
+	}
+	return first, second
+}
+
 // raw sends a request with a line of headers over a connection of its own; 0 if the connection is closed without an answer.
 func raw(t *testing.T, addr, path, line string) (status int) {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
+	c := fatal.Get(net.Dial("tcp", addr))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nhost: pop\r\nconnection: close\r\n%s\r\n\r\n", path, line)
@@ -162,13 +170,12 @@ func raw(t *testing.T, addr, path, line string) (status int) {
 
 // largeHeaders has a key of nearly 1 MiB, and 9,000 headers.
 func largeHeaders(t *testing.T, p *stack.PoP) {
-	user := fmt.Sprint("x-user: ", time.Now().UnixNano())
-	for name, line := range map[string]string{
-		"one value":    user + strings.Repeat("u", 1<<20-1000),
-		"many headers": user + strings.Repeat("\r\nx-other: "+strings.Repeat("v", 90), 9000),
+	for name, rest := range map[string]string{
+		"one value":    strings.Repeat("u", 1<<20-1000),
+		"many headers": strings.Repeat("\r\nx-other: "+strings.Repeat("v", 90), 9000),
 	} {
 		// 431 is of the upstream, which takes less.
-		if first, second := raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line); first != 431 || second != 429 {
+		if first, second := twice(t, p, rest); first != 431 || second != 429 {
 			t.Errorf("%s: status %d and then %d, want 431 and 429", name, first, second)
 		}
 	}
@@ -179,17 +186,20 @@ func waitAndReset(p *stack.PoP, n int) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			c, err := net.Dial("tcp", p.Addr)
-			if err != nil {
-				return
-			}
-			_, _ = fmt.Fprintf(c, "GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: %d-%d\r\n\r\n", time.Now().UnixNano(), i)
-			time.Sleep(50 * time.Millisecond)
-			_ = c.(*net.TCPConn).SetLinger(0)
-			_ = c.Close()
+			sendAndReset(p, fmt.Sprintf("GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: %d-%d\r\n\r\n", time.Now().UnixNano(), i), 50*time.Millisecond)
 		})
 	}
 	all.Wait()
+}
+
+// sendAndReset resets a connection a while after it has sent requests.
+func sendAndReset(p *stack.PoP, requests string, after time.Duration) {
+	if c, err := net.Dial("tcp", p.Addr); err == nil {
+		_, _ = io.WriteString(c, requests)
+		time.Sleep(after)
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
 }
 
 func endBeforeTheAnswer(t *testing.T, p *stack.PoP) {
@@ -211,14 +221,7 @@ func resetRejections(t *testing.T, p *stack.PoP) {
 	for range 16 {
 		all.Go(func() {
 			for i := range 50 {
-				c, err := net.Dial("tcp", p.Addr)
-				if err != nil {
-					return
-				}
-				_, _ = c.Write([]byte(strings.Repeat(request, 1+i%4)))
-				time.Sleep(time.Duration(i%5) * 100 * time.Microsecond)
-				_ = c.(*net.TCPConn).SetLinger(0)
-				_ = c.Close()
+				sendAndReset(p, strings.Repeat(request, 1+i%4), time.Duration(i%5)*100*time.Microsecond)
 			}
 		})
 	}
