@@ -157,7 +157,8 @@ func arrived(t testing.TB, s *redistest.Server, name string) {
 type proxy struct {
 	addr   string
 	target string
-	// gate, while it is locked, holds up the replies: requests arrive.
+	// gate, while it is locked, holds up replies on links that scripts travel on: requests arrive, and who finds these links
+	// in use gets another one.
 	gate sync.RWMutex
 	// cutting has the link on which the next EVALSHA travels cut when its reply
 	// arrives from the server, and nothing of that passed on.
@@ -208,11 +209,14 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	p.conns = append(p.conns, client, server)
 	p.mu.Unlock()
-	var doomed atomic.Bool
+	var asked, doomed atomic.Bool
 	opened := p.rejection.Load()
 	go pass(server, client, func(request []byte) []byte {
-		text := p.rejection.Load()
-		if n := bytes.Count(bytes.ToUpper(request), []byte("\r\nEVAL")); text != nil && n > 0 && (p.always || text != opened) {
+		text, n := p.rejection.Load(), bytes.Count(bytes.ToUpper(request), []byte("\r\nEVAL"))
+		if n > 0 {
+			asked.Store(true)
+		}
+		if text != nil && n > 0 && (p.always || text != opened) {
 			_, _ = client.Write(bytes.Repeat([]byte("-"+*text+"\r\n"), n))
 			return []byte{}
 		}
@@ -222,8 +226,10 @@ func (p *proxy) serve(client net.Conn) {
 		return request
 	})
 	pass(client, server, func(reply []byte) []byte {
-		p.gate.RLock()
-		defer p.gate.RUnlock()
+		if asked.Load() {
+			p.gate.RLock()
+			defer p.gate.RUnlock()
+		}
 		if doomed.Load() {
 			p.cut.Add(1)
 			return nil
@@ -252,7 +258,7 @@ func pass(to, from net.Conn, on func([]byte) []byte) {
 	}
 }
 
-// hang holds up the replies until the test ends, or resume is called.
+// hang holds up the replies to scripts until the test ends, or resume is called.
 func (p *proxy) hang(t testing.TB) (resume func()) {
 	p.gate.Lock()
 	resume = sync.OnceFunc(p.gate.Unlock)
