@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +23,9 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/regions"
 )
 
@@ -137,5 +143,112 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 			}
 			return nil
 		},
+	}
+}
+
+// checkHelm judges a command of Helm: it installs the chart of this version, with values of which [checkValues] judges each example.
+func checkHelm(command string) error {
+	if install := "helm upgrade --install weir weir-" + version.Version[1:] + ".tgz --namespace weir --values values.yaml --wait --timeout 15m --force-conflicts"; command != install {
+		return fmt.Errorf("%s: the command that is checked is %s", command, install)
+	}
+	return nil
+}
+
+// checkValues judges values of the chart: Helm renders what it would install.
+func checkValues(t *testing.T, file string) error {
+	t.Helper()
+	if testing.Short() {
+		return nil // Helm takes minutes to build
+	}
+	cmd := exec.CommandContext(t.Context(), proc.Built(t, ".tools/helm", "helm"), "template", "weir", "deploy/chart", "--namespace", "weir", "--values", file)
+	cmd.Dir = proc.Root(t)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+const (
+	composeFile     = "docker-compose.yml"
+	composeDocument = "docs/compose.md"
+)
+
+// composeWords are the commands and flags of `docker compose` that documents use.
+var composeWords = []string{"up", "down", "stop", "start", "exec", "--build", "--wait", "-v", "--profile"}
+
+// checkCompose judges a command of `docker compose`: what it names is a service or a profile. TestCompose of test/compose runs
+// what stands after exec.
+func checkCompose(t *testing.T, command string) error {
+	t.Helper()
+	var file struct {
+		Services map[string]struct{ Profiles []string }
+	}
+	if err := yaml.Unmarshal([]byte(read(t, composeFile)), &file); err != nil {
+		return err
+	}
+	known := slices.Clone(composeWords)
+	for name, s := range file.Services {
+		known = append(append(known, name), s.Profiles...)
+	}
+	command, _, _ = strings.Cut(command, " /weir ")
+	for _, word := range strings.Fields(command)[2:] {
+		if !slices.Contains(known, word) {
+			return fmt.Errorf("%s: %s is no service, profile, command or flag that is known here", command, word)
+		}
+	}
+	return nil
+}
+
+const recipesPage = "docs/recipes.md"
+
+// recipes are the rules files of docs/recipes by their names. The files tokens-*.yaml are for other programs.
+func recipes(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, file := range golden.Files(t, filepath.Join(proc.Root(t), "docs/recipes/*.yaml")) {
+		if name := filepath.Base(file); !strings.HasPrefix(name, "tokens-") {
+			all[name] = string(golden.Content(t, file))
+		}
+	}
+	return all
+}
+
+// Each recipe is valid without a warning, and passes its tests, as whoever copies it runs them.
+func TestRecipes(t *testing.T) {
+	const dir = "docs/recipes/"
+	weir := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(proc.Root(t), "bin/weir"), args...)
+		cmd.Dir = proc.Root(t)
+		proc.Run(t, cmd)
+	}
+	for name := range recipes(t) {
+		weir("rules", "validate", "--strict", dir+name)
+		weir("rules", "test", dir+name)
+	}
+	weir("rules", "validate", "--strict", dir+"tokens.yaml", "--ratelimit-bindings", dir+"tokens-bindings.yaml")
+}
+
+// shown is a recipe on the page: a line with its link, and an example.
+var shown = regexp.MustCompile("(?m)^(\\[\\S+\\]\\(recipes/(\\S+)\\)(, with its tests)?:\n\n```yaml\n)(?s:.*?)```\n")
+
+// The page links to all recipes, and shows most of them as they are, without the comment above and mostly without the tests;
+// -update writes that.
+func TestRecipesPage(t *testing.T) {
+	page := read(t, recipesPage)
+	golden.Same(t, filepath.Join(proc.Root(t), recipesPage), shown.ReplaceAllStringFunc(page, func(old string) string {
+		m := shown.FindStringSubmatch(old)
+		text := read(t, "docs/recipes/"+m[2])
+		for strings.HasPrefix(text, "#") {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if m[3] == "" {
+			text, _, _ = strings.Cut(text, "\ntests:\n")
+		}
+		return m[1] + text + "```\n"
+	}))
+	for name := range recipes(t) {
+		if !strings.Contains(page, "(recipes/"+name+")") {
+			t.Errorf("%s does not link to %s", recipesPage, name)
+		}
 	}
 }

@@ -2,7 +2,9 @@ package docs
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -87,4 +90,103 @@ func thousands(n int) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+var (
+	anyVariable = regexp.MustCompile(`\bWEIR_[A-Z_]+\b`)
+	getVariable = regexp.MustCompile(`(?:Getenv\(|Variable = )"WEIR_[A-Z_]+"`)
+)
+
+// variables are those that programs do not reject, in parts: theirs, and those of others.
+func variables(t *testing.T) (parts [][]string) {
+	t.Helper()
+	for part := range strings.SplitSeq(read(t, "internal/settings/variables.txt"), "\n\n") {
+		parts = append(parts, anyVariable.FindAllString(part, -1))
+	}
+	return parts
+}
+
+// The variables that programs do not reject are those that programs, docker-compose.yml, make and tests read.
+func TestVariables(t *testing.T) {
+	read := [2]map[string]bool{{}, {}}
+	for _, words := range []string{"weir-regional", "weir-global", "weir status"} {
+		words := strings.Fields(words)
+		help := proc.Run(t, exec.Command(proc.Built(t, "bin/"+words[0], "build"), append(words[1:], "--help")...))
+		for _, name := range anyVariable.FindAllString(help, -1) {
+			read[0][name] = true
+		}
+	}
+	eachFile(t, ".", func(path, text string) {
+		switch name := filepath.Base(path); {
+		case strings.HasSuffix(name, ".go"):
+			text = strings.Join(getVariable.FindAllString(text, -1), "")
+		case name != "Makefile" && name != composeFile:
+			return
+		}
+		for _, name := range anyVariable.FindAllString(text, -1) {
+			read[1][name] = !read[0][name]
+		}
+	})
+	maps.DeleteFunc(read[1], func(_ string, other bool) bool { return !other })
+	for i, listed := range variables(t) {
+		if want := slices.Sorted(maps.Keys(read[i])); !slices.Equal(listed, want) {
+			t.Errorf("internal/settings/variables.txt has in part %d\n%q, and what is read is\n%q", i, listed, want)
+		}
+	}
+}
+
+var makeVariable = regexp.MustCompile(`\$[($]([A-Z]+)\b`)
+
+// ofMake are the variables that make takes.
+func ofMake(makefile string) (all []string) {
+	for _, m := range makeVariable.FindAllStringSubmatch(makefile, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// redisDocument has commands for Redis that are run.
+const redisDocument = "docs/redis.md"
+
+func redisCommands(d *Document) (all []string) {
+	for i := range d.Blocks {
+		for _, c := range commandsOf(&d.Blocks[i]) {
+			if text, _, _ := strings.Cut(c.Text, " #"); d.Blocks[i].Lang == "" && strings.Contains(text, "redis-cli ") {
+				all = append(all, strings.TrimSpace(text))
+			}
+		}
+	}
+	return all
+}
+
+// What the documents ask to do at Redis works on a cluster: each command finds the key,
+// wherever it is.
+func TestRedisCommands(t *testing.T) {
+	const key = "weir:{login:203.0.113.195}0.ea600.1"
+	c := redistest.StartCluster(t, 3, 0)
+	owner := c.MasterOf(key)
+	owner.Do("SET", key, "x", "EX", "60")
+	other := c.Nodes[0]
+	if other == owner {
+		other = c.Nodes[1] // what is asked first does not have it
+	}
+	_, port, _ := strings.Cut(other.Addr, ":")
+	commands := redisCommands(Parse(redisDocument, read(t, redisDocument)))
+	if len(commands) < 3 {
+		t.Fatalf("only %d commands are found: %q", len(commands), commands)
+	}
+	for _, command := range commands {
+		here := strings.ReplaceAll(command, "-h 10.0.0.1", "-h 127.0.0.1 -p "+port)
+		if strings.Contains(here, "10.0.0.") || !strings.Contains(command, "weir:{login:203.0.113.195}") {
+			t.Errorf("%s: no check is written for its servers, or its key", command)
+			continue
+		}
+		out, err := exec.Command("bash", "-euo", "pipefail", "-c", here).CombinedOutput()
+		printed := strings.TrimSpace(string(out))
+		found := printed == key || strings.Contains(command, "keyslot") && printed == fmt.Sprint(topology.SlotOf(key)) ||
+			strings.Contains(command, "pttl") && len(printed) == 5 // tens of thousands of ms
+		if err != nil || !found {
+			t.Errorf("%s: %v, printed %q", command, err, printed)
+		}
+	}
 }

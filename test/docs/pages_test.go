@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // frontPage is the document that readers open first.
@@ -131,6 +133,80 @@ func TestGuarantees(t *testing.T) {
 	for _, script := range regexp.MustCompile(`\b\d-[a-z]+-[a-z-]+\b`).FindAllString(string(page), -1) {
 		if _, err := os.Stat(filepath.Join(root, "test/regions/scripts/testdata", script+".yaml")); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Pages about calls of QuotaService.
+const slotsPage, protocolPage = "docs/slots.md", "docs/protocol.md"
+
+var (
+	callExample = regexp.MustCompile("(?m)^    (curl .*)\n\n```text\n(.*)\n```")
+	wait        = regexp.MustCompile(`"(retryAfterMs|resetMs)": ?"\d+"`)
+)
+
+// A service that follows the pages gets what they show: only waits differ, and the version of the rules is left out.
+func TestProtocolPages(t *testing.T) {
+	for _, path := range []string{slotsPage, protocolPage} {
+		page := read(t, path)
+		_, rules, _ := strings.Cut(page, "```yaml\n")
+		rules, _, _ = strings.Cut(rules, "```")
+		r := region.New(t, region.Config{Dir: t.TempDir(), Rules: rules, Flags: []string{"--state", "off"}})
+		r.Start()
+		examples := callExample.FindAllStringSubmatch(page, -1)
+		if len(examples) != strings.Count(page, "```text") || len(examples) == 0 {
+			t.Fatalf("%s: %d examples are found", path, len(examples))
+		}
+		for _, e := range examples {
+			out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.ReplaceAll(e[1], "127.0.0.1:8080", r.Addr)).Output()
+			if got, want := answer(t, string(out)), answer(t, e[2]); err != nil || got != want {
+				t.Errorf("%s: %v, printed %s\nthe page has %s", e[1], err, got, want)
+			}
+		}
+	}
+}
+
+// answer is an answer without what differs from run to run.
+func answer(t *testing.T, text string) string {
+	t.Helper()
+	var fields map[string]any
+	fatal.If(t, json.Unmarshal([]byte(wait.ReplaceAllString(text, `"$1": "0"`)), &fields))
+	delete(fields, "rulesVersion")
+	delete(fields, "rulesRevision")
+	return string(fatal.Get(json.Marshal(fields))(t))
+}
+
+// called is what a step of a workflow runs, a target of make or nothing, or the targets of a matrix.
+var called = regexp.MustCompile(`(?m)\brun:(?: make (\S+)$|.*)|\btarget: \[(.*)\]$`)
+
+// uses is an action that a step uses, pinned one that is named by commit, with its version beside it: a tag can be moved.
+var (
+	uses   = regexp.MustCompile(`(?m)\buses: ([^.].*)$`)
+	pinned = regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v[\d.]+$`)
+)
+
+// Workflows run targets of make and pinned actions, so that everybody can run what they run.
+func TestWorkflows(t *testing.T) {
+	all := targets(read(t, "Makefile"))
+	files, err := filepath.Glob("../../.github/workflows/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflows: %v", err)
+	}
+	for _, file := range files {
+		// What a matrix names is in its list.
+		text := regexp.MustCompile(`run: make \$\{\{ matrix.target \}\}.*\n`).ReplaceAllString(read(t, filepath.Join("test/docs", file)), "")
+		for _, m := range uses.FindAllStringSubmatch(text, -1) {
+			if !pinned.MatchString(m[1]) {
+				t.Errorf("%s: %q is not ACTION@COMMIT # vVERSION", file, m[1])
+			}
+		}
+		found := called.FindAllStringSubmatch(text, -1)
+		for _, m := range found {
+			for target := range strings.SplitSeq(m[1]+m[2], ", ") {
+				if !slices.Contains(all, target) {
+					t.Errorf("%s: %q is no target of make: %s", file, target, m[0])
+				}
+			}
 		}
 	}
 }

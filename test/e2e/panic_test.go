@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,4 +143,126 @@ func TestReleasedFilterHasNoTestPanics(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What only the native module does. That it decides as the WASM module does is shown by all other tests, with WEIR_FILTER=native.
+func TestNative(t *testing.T) {
+	t.Parallel()
+	log, library := filepath.Join(t.TempDir(), "access.log"), fatal.Get(os.ReadFile(proc.Built(t, "bin/weir.so", "build")))(t)
+	s := start(t, stack.Config{PoPs: 1, Rules: "rules:\n  - { name: login, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact }\n",
+		Bootstrap: func(b *envoy.Bootstrap) {
+			b.SetNative()
+			b.SetAccessLog(log)
+			b.LogMore(map[string]any{"metadata": "%DYNAMIC_METADATA(weir)%"})
+		}})
+	t.Run("dynamic metadata", func(t *testing.T) {
+		for _, user := range []string{"ann", "ann", "b\xffb", "b\xffb"} {
+			s.PoPs[0].Get("/", "x-user", user)
+		}
+		logs(t, log, `"metadata":\{[^}]*"rule":"login"`, `"metadata":\{[^}]*"key":"ann"`, `"metadata":\{[^}]*"remaining":"0"`, `"metadata":\{[^}]*"key":"b[^"]*b"`)
+	})
+	t.Run("a second copy in one Envoy", func(t *testing.T) {
+		b, copied := envoy.ReadBootstrap(t), filepath.Join(t.TempDir(), "copy")
+		fatal.If(t, os.WriteFile(copied+".so", library, 0o755))
+		b.SetNative()
+		b.SetModule(filepath.Join(proc.Root(t), "bin", "weir.wasm"))
+		b.AddPlugin(proc.FreeAddr(t), "other", nil)
+		b.SetModule(copied + ".wasm")
+		file := proc.WriteFile(t, filepath.Join(t.TempDir(), "bootstrap.json"), b.JSON())
+		out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", file).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "another copy of the module") {
+			t.Errorf("Envoy ends with %v:\n%s", err, out)
+		}
+	})
+}
+
+// An Envoy that has another Go module, too, lives and limits under load. A plugin configuration with a mistake does not keep
+// it from starting.
+func TestTwoGoModules(t *testing.T) {
+	onlyLong(t)
+	t.Parallel()
+	library := filepath.Join(t.TempDir(), "other.so")
+	proc.Run(t, exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", library, "./testdata/gomodule"))
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: "rules:\n" + quotaRule(5), Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetNative()
+		b.SetPlugin(map[string]any{"typo": 1})
+		b.AddFilter(map[string]any{"name": "other", "typed_config": map[string]any{
+			"@type":                 "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
+			"dynamic_module_config": map[string]any{"module": map[string]any{"local": map[string]any{"filename": library}}, "do_not_close": true},
+			"filter_name":           "other",
+		}})
+	}})
+	p := s.PoPs[0]
+	wrong(t, p, 1)
+	tally := offer(t, drive.Load{Addrs: s.Addrs(), Conns: 16, Until: time.Now().Add(10 * time.Second), Request: drive.GetEach("/quota", "x-user", "u")})
+	if p.Exited() || tally.Failed > 0 {
+		t.Errorf("%d requests without an answer; Envoy has ended: %v", tally.Failed, p.Exited())
+	}
+}
+
+const crashRules = `
+  - { name: panic-quota, match: { path: /panic-quota }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+  - { name: slots, match: { path: /stream }, timeout: 1s, key: [], limit: 4, algorithm: concurrency,
+      lease: { ttl: 2s }, on_failure: { action: deny, status: 429 } }
+`
+
+// A build for tests kills its VM on a request. A new VM stands within a second, and the table, which belongs
+// to Envoy, has lost nothing: what was spent stays spent, with the region away, so
+// that the filter could not learn it again. No slot is lost either.
+func vmCrashes(t *testing.T, s *stack.Stack, upstream *stack.InFlight) {
+	p := s.PoPs[0]
+	spends(t, 100, func() int64 {
+		return offer(t, loadOf(s, "/panic-quota", "ann", 500)).OK()
+	})
+	p.Link.Cut()
+	crash(t, p)
+
+	t.Run("heals within a second", func(t *testing.T) {
+		// The machine may be busy: what is looked at is that requests are served
+		// again and that it took one reload per VM, not many.
+		proc.Eventually(t, 5*time.Second, "requests are served", func() bool {
+			tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/other"), Count: 50})
+			return tally.OK() == 50
+		})
+	})
+	t.Run("what was spent stays spent", func(t *testing.T) {
+		tally := offer(t, loadOf(s, "/panic-quota", "ann", 500))
+		if tally.OK() > 0 {
+			t.Errorf("admitted %d of a spent key", tally.OK())
+		}
+	})
+	p.Link.Heal()
+	t.Run("leaks no slot", func(t *testing.T) {
+		leave := fillSlots(t, s, upstream, 4)
+		crash(t, p) // the VM of these streams is gone
+		leave()
+		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
+		holdSlots(t, s, upstream, 4)
+	})
+	t.Run("counts a replaced VM", func(t *testing.T) { // also where the crashes so far came too early
+		proc.Eventually(t, 30*time.Second, "a replaced VM is counted", func() bool {
+			if p.Stat("wasmcustom.weir.vm_replaced") > 0 {
+				return true
+			}
+			crash(t, p)
+			return false
+		})
+	})
+}
+
+// crash kills the VM of each worker while requests are under way.
+func crash(t *testing.T, p *stack.PoP) {
+	t.Helper()
+	before := p.Stats("wasm.weir.vm_reload_success")
+	proc.Eventually(t, 30*time.Second, "both workers' VMs have crashed and are back", func() bool {
+		try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/other", "x-weir-test-panic", "stack"), Count: 8})
+		time.Sleep(200 * time.Millisecond)
+		for name, n := range p.Stats("wasm.weir.vm_reload_success") {
+			if n >= before[name]+2 {
+				return true
+			}
+		}
+		return false
+	})
 }

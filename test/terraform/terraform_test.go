@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,4 +140,113 @@ func apply(t *testing.T, module string, variables map[string]any) (texts map[str
 		}
 	}
 	return texts, environments
+}
+
+var (
+	resource = regexp.MustCompile(`(?ms)^resource "(\w+)" "(\w+)" \{\n(.*?)^\}`)
+
+	// These have no tags.
+	untagged = []string{
+		"aws_appautoscaling_policy", "aws_autoscaling_policy", "aws_globalaccelerator_endpoint_group", "aws_globalaccelerator_listener",
+		"aws_iam_role_policy", "aws_iam_role_policy_attachment", "aws_route", "aws_route_table_association", "terraform_data",
+	}
+)
+
+// What can have tags has those of the variable tags, machines and tasks among it.
+func TestTags(t *testing.T) {
+	root := filepath.Join(proc.Root(t), "terraform")
+	for _, dir := range modules(t, root) {
+		files, _ := filepath.Glob(filepath.Join(root, dir, "*.tf")) // the pattern is well-formed
+		for _, file := range files {
+			for _, m := range resource.FindAllStringSubmatch(string(fatal.Get(os.ReadFile(file))(t)), -1) {
+				if !slices.Contains(untagged, m[1]) && !strings.Contains(m[3], "var.tags") {
+					t.Errorf("%s: %s.%s has no tags = var.tags", dir, m[1], m[2])
+				}
+			}
+		}
+	}
+}
+
+var keys = regexp.MustCompile(`(?m)^  (?:program|agent)_files +?= \[(.*)\]$`)
+
+// A task takes from its secret what weir admin bootstrap has made for its role: ECS starts no task that names another key,
+// and a file without a key is missing in it.
+func TestKeysOfSecrets(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "terraform/modules/region/modules/service/main.tf"))
+	lists := keys.FindAllStringSubmatch(string(text), -1)
+	if err != nil || len(lists) != 2 {
+		t.Fatalf("the module service has not the two lists of files: %v", err)
+	}
+	taken := strings.Split(strings.ReplaceAll(lists[0][1]+", "+lists[1][1], `"`, ""), ", ")
+	slices.Sort(taken)
+	dir := filepath.Join(t.TempDir(), "secrets")
+	proc.Run(t, exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "admin", "bootstrap", "make", dir, "--regions", "eu,us", "--home", "eu"))
+	for _, role := range []string{"eu/service", "us/service", "aggregator"} {
+		entries, err := os.ReadDir(filepath.Join(dir, role))
+		var made []string
+		for _, entry := range entries {
+			made = append(made, entry.Name())
+		}
+		if err != nil || !slices.Equal(made, taken) {
+			t.Errorf("%s: weir admin bootstrap makes %q, and a task takes %q: %v", role, made, taken, err)
+		}
+	}
+}
+
+// Every module and every example has the usual format, is valid, and passes its own tests.
+// Those with resources of AWS run them with a provider that is mocked: nothing is created.
+func TestModules(t *testing.T) {
+	root := tree(t)
+	must(t, root, "fmt", "-check", "-recursive", "-diff")
+	dirs := modules(t, root)
+	for _, want := range []string{"modules/bootstrap", "modules/region", "modules/aggregator", "examples/single-region", "examples/three-regions"} {
+		if !slices.Contains(dirs, want) {
+			t.Errorf("there is no %s among %q", want, dirs)
+		}
+	}
+	for _, dir := range dirs {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(root, dir)
+			if name, is := strings.CutPrefix(dir, "examples/"); is {
+				path = example(t, name, nil)
+				proc.WriteFile(t, filepath.Join(path, "terraform.tfvars"), shown(t, path))
+			}
+			must(t, path, "init")
+			// A module that gets its providers by other names is valid as part of the example.
+			if text, err := os.ReadFile(filepath.Join(path, "versions.tf")); err != nil || !strings.Contains(string(text), "configuration_aliases") {
+				must(t, path, "validate")
+			}
+			if tests, _ := filepath.Glob(filepath.Join(path, "tests", "*.tftest.hcl")); len(tests) > 0 {
+				t.Log(must(t, path, "test"))
+			}
+		})
+	}
+}
+
+var hcl = regexp.MustCompile("(?s)\n```hcl\n(.*?)```\n")
+
+// shown is the terraform.tfvars that README.md of an example shows: the example is planned with it.
+func shown(t *testing.T, dir string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	m := hcl.FindSubmatch(page)
+	if err != nil || m == nil {
+		t.Fatalf("README.md shows no terraform.tfvars: %v", err)
+	}
+	return string(m[1])
+}
+
+// modules are the directories of a tree that have configuration.
+func modules(t *testing.T, root string) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "versions.tf" {
+			dir, _ := filepath.Rel(root, filepath.Dir(path)) // is below root
+			dirs = append(dirs, dir)
+		}
+		return err
+	})
+	fatal.If(t, err)
+	return dirs
 }

@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,10 +12,15 @@ import (
 	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/ratelimit"
+	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // pair is both services, with the same configurations.
@@ -142,4 +148,81 @@ func report(t testing.TB, s scenario, d *difference) string {
 	}
 	fmt.Fprintf(&b, "envoyproxy/ratelimit: %v\nexpected of Weir:     %v\nWeir:                 %v\n", d.theirs, d.expected, d.ours)
 	return b.String()
+}
+
+type mode struct {
+	store string // memory, redis or cluster
+	flags string // "", exact or charge-rejected
+}
+
+func (m mode) chargesRejected() bool { return m.flags == "charge-rejected" }
+
+// startWeir starts a region of one replica with a directory of configurations.
+func startWeir(t testing.TB, m mode, dir string) rlspb.RateLimitServiceClient {
+	t.Helper()
+	var flags []string
+	switch m.flags {
+	case "exact":
+		flags = append(flags, "--ratelimit-consistency", "exact")
+	case "charge-rejected":
+		flags = append(flags, "--ratelimit-charge-rejected")
+	}
+	switch m.store {
+	case "redis":
+		flags = append(flags, "--redis", redistest.Start(t).Addr)
+	case "cluster":
+		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute)).Addrs(), ","))
+	}
+	rls, admin := proc.FreeAddr(t), proc.FreeAddr(t)
+	argv := []string{region.Program(t), "--ratelimit-config", dir, "--rls-listen", rls,
+		"--listen", proc.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
+		"--rls-headers", "--rls-metadata", "--log-level", "error", "--rls-budget", "10s", "--redis-timeout", "10s"}
+	process := proc.Start(t, proc.LogDir(t), "region", append(argv, flags...)...)
+	process.AwaitReady("http://" + admin + "/readyz")
+	return dial(t, rls)
+}
+
+// peer is an envoyproxy/ratelimit with a Redis of its own.
+type peer struct {
+	client rlspb.RateLimitServiceClient
+	redis  *redistest.Server
+	tap    *tap
+}
+
+// startPeer starts envoyproxy/ratelimit with a directory of configurations.
+func startPeer(t testing.TB, dir string) *peer {
+	t.Helper()
+	p := &peer{redis: redistest.Start(t)}
+	p.tap = newTap(t, p.redis)
+	addr := proc.FreeAddr(t)
+	ratelimit.Start(t, proc.LogDir(t), "ratelimit", addr, dir, "REDIS_TYPE=SINGLE", "REDIS_URL="+p.redis.Addr, "REDIS_POOL_SIZE=2",
+		"DISABLE_STATS=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true")
+	p.client = dial(t, addr)
+	return p
+}
+
+// ask asks, and returns what was charged for the answer.
+func (p *peer) ask(t testing.TB, request *rlspb.RateLimitRequest) (answer, []charge) {
+	a := ask(t, p.client, request)
+	return a, p.tap.taken(t, request.Domain)
+}
+
+func dial(t testing.TB, addr string) rlspb.RateLimitServiceClient {
+	t.Helper()
+	conn := fatal.Get(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	return rlspb.NewRateLimitServiceClient(conn)
+}
+
+type answer struct {
+	response *rlspb.RateLimitResponse
+	err      error
+}
+
+// ask has a deadline that no busy machine meets.
+func ask(t testing.TB, client rlspb.RateLimitServiceClient, request *rlspb.RateLimitRequest) answer {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := client.ShouldRateLimit(ctx, request)
+	return answer{r, err}
 }
