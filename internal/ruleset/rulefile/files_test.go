@@ -37,15 +37,14 @@ func swap(dir string, version int) error {
 func TestReadsOneVersion(t *testing.T) {
 	dir := t.TempDir()
 	fatal.If(t, swap(dir, 1))
-	stop := make(chan struct{})
+	turns := make(chan struct{}, 1) // one for each time that it is read, whose tries two changes do not use up
 	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer close(turns)
 	writer.Go(func() {
-		for version := 2; ; version++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
+		version := 1
+		for range turns {
+			version++
 			if err := swap(dir, version); err != nil {
 				t.Error(err)
 				return
@@ -54,6 +53,10 @@ func TestReadsOneVersion(t *testing.T) {
 	})
 	seen := map[int64]bool{}
 	for end := time.Now().Add(time.Minute); len(seen) < 50 && time.Now().Before(end); {
+		select {
+		case turns <- struct{}{}:
+		default:
+		}
 		d := fatal.Get(rulefile.Load(dir))(t)
 		first := d.Set.Rule(0).Limits[0].Limit.Count
 		for i := range d.Set.Len() {
@@ -63,8 +66,6 @@ func TestReadsOneVersion(t *testing.T) {
 		}
 		seen[first] = true
 	}
-	close(stop)
-	writer.Wait()
 	if len(seen) < 50 {
 		t.Errorf("saw %d versions, want many", len(seen))
 	}
