@@ -105,7 +105,8 @@ type ownStore struct {
 	of *Life
 }
 
-// Acquire is called by goroutines of the replica. All are answered at the same instant, but in order.
+// Acquire is called by goroutines of the replica. All are answered at the same instant, but in order, and none of a replica that
+// has ended.
 func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if len(asks) == 0 {
 		return
@@ -114,6 +115,9 @@ func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []leas
 	answer := make(chan []lease.Grant, 1)
 	m := &s.of.Tier.w.mail
 	m.post(postOf(asks, asks[0].Policy.Rule+s.of.Tier.Name, func() {
+		if s.of.Over {
+			return
+		}
 		granted := make([]lease.Grant, len(asks))
 		s.Store.Acquire(context.Background(), asks, granted)
 		m.stirred = true

@@ -67,10 +67,12 @@ func asked(c *Call, by *Life) bool {
 	return true
 }
 
-// sends makes a call of the granter.
+// sends makes a call of the granter, unless the life is over: what it held is lost, and is not given back.
 func (l *Life) sends(c *Call) {
-	l.Tier.w.passes(c, Leaves)
-	c.Link.send(c)
+	if !l.Over {
+		l.Tier.w.passes(c, Leaves)
+		c.Link.send(c)
+	}
 }
 
 // receives takes the answer of the granter, if somebody still waits for it.
