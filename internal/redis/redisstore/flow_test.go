@@ -26,7 +26,7 @@ func TestAsksGather(t *testing.T) {
 	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1, Queue: room})
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
-	resume := link.hang(t)
+	resume := link.hangScripts(t)
 	before := metric(s, "pipelines_total")
 	var all sync.WaitGroup
 	all.Go(func() { acquire(t, s, 2*plenty, one(p, "first")) })

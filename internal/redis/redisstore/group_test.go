@@ -43,7 +43,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	hold := engine.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	var resume []func()
 	for _, l := range links {
-		resume = append(resume, l.hang(t))
+		resume = append(resume, l.hangScripts(t))
 	}
 	decided := make(chan []lease.Grant)
 	go func() {

@@ -157,9 +157,9 @@ func arrived(t testing.TB, s *redistest.Server, name string) {
 type proxy struct {
 	addr   string
 	target string
-	// gate, while it is locked, holds up replies on links that scripts travel on: requests arrive, and who finds these links
-	// in use gets another one.
-	gate sync.RWMutex
+	// gate, while it is locked, holds up the replies: requests arrive.
+	gate  sync.RWMutex
+	whole atomic.Bool // also those on links that no script has travelled on
 	// cutting has the link on which the next EVALSHA travels cut when its reply
 	// arrives from the server, and nothing of that passed on.
 	cutting atomic.Bool
@@ -226,7 +226,7 @@ func (p *proxy) serve(client net.Conn) {
 		return request
 	})
 	pass(client, server, func(reply []byte) []byte {
-		if asked.Load() {
+		if asked.Load() || p.whole.Load() {
 			p.gate.RLock()
 			defer p.gate.RUnlock()
 		}
@@ -258,8 +258,14 @@ func pass(to, from net.Conn, on func([]byte) []byte) {
 	}
 }
 
-// hang holds up the replies to scripts until the test ends, or resume is called.
+// hang holds up all replies until the test ends, or resume is called.
 func (p *proxy) hang(t testing.TB) (resume func()) {
+	p.whole.Store(true)
+	return p.hangScripts(t)
+}
+
+// hangScripts holds up those on links of scripts: who finds these links in use gets another one, and its ask arrives.
+func (p *proxy) hangScripts(t testing.TB) (resume func()) {
 	p.gate.Lock()
 	resume = sync.OnceFunc(p.gate.Unlock)
 	t.Cleanup(resume)
