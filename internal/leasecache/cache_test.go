@@ -121,6 +121,24 @@ func TestExactPeekIsNotStale(t *testing.T) {
 	}
 }
 
+// The first request after a denial asks the store, also when it comes while a report is on its way.
+func TestRequestBehindAReport(t *testing.T) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, _ *far) {
+		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour, Block: limit.Hour, Reserves: true}
+		p := policyOf(t, spec, lease.Exact)
+		reserved := ask(t, f, p, "k")
+		if g := ask(t, f, p, "k"); g.Status != lease.Denied || g.Block != 0 {
+			t.Fatalf("while the unit is reserved: %+v, want a denial and no block", g)
+		}
+		time.Sleep(time.Second) // it may be asked for again
+		within(t, f, time.Second, engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Settled: 1, Lease: reserved.Lease}})
+		time.Sleep(time.Millisecond) // the store is 2 ms away
+		if g := ask(t, f, p, "k"); g.Block != limit.BlockBegan {
+			t.Errorf("when the unit is used: %+v, want a block", g)
+		}
+	})
+}
+
 // An ask of the store has the spans of all callers that wait for its answer; one that memory
 // answers, or behind which nobody is traced, has none.
 func TestTrace(t *testing.T) {

@@ -185,9 +185,7 @@ func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, holder.Ve
 
 // replySlots applies the reply to a request for slots.
 func (p *pending) replySlots(now lease.Millis, a *engine.Ask, g lease.Grant) {
-	if decided(g) {
-		p.Value.relay.Apply(slotTerms(a), now, p.sent, a.Want, g, 100, []lease.Want{a.Want}, make([]lease.Grant, 1))
-	}
+	p.Value.relay.Apply(slotTerms(a), now, p.sent, a.Want, g, 100, []lease.Want{a.Want}, make([]lease.Grant, 1))
 	p.answerPassed(a, g)
 }
 

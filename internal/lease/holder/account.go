@@ -209,17 +209,14 @@ func (a *State) mayOverdraw(t *lease.Terms, now lease.Millis, cost int64) bool {
 }
 
 // takeExact asks for every request. After a denial it rejects requests until Ends. Then one request at a time asks, and the
-// other requests are rejected.
+// other requests are rejected until it is answered.
 func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision {
-	denied := a.Phase == PhaseDenied && cost >= a.Least
-	switch {
-	case denied && now < a.Ends:
+	switch denied := a.Phase == PhaseDenied && cost >= a.Least; {
+	case denied && (now < a.Ends || a.UnderWay(t, now)):
 		a.Deny(t, now, cost)
 		return decision{Verdict: Reject}
 	case a.Back.Off(now), a.Back.quiet(now):
 		return decision{Verdict: Unanswered, Ask: a.Prefetch(t, now)}
-	case denied:
-		a.Ends = now + t.Interval
 	}
 	return decision{Verdict: Wait}
 }
