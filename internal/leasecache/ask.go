@@ -88,9 +88,8 @@ func (b *batch) pass(a *engine.Ask, queue ...waiter) {
 
 // take adds an ask for a request's slots, as it is.
 func (b *batch) take(now lease.Millis, k key, a *engine.Ask, w waiter) {
-	v := &k.Value
-	v.out++
-	v.relay.Holder.Asked, v.relay.Holder.Asking = now, true
+	k.Value.out++
+	k.Value.relay.Holder.Sends(slotTerms(a), now, a.Want)
 	taken := *a
 	taken.Key = k.Key()
 	b.put(taken, pending{key: k, sent: now, queue: []waiter{w}})

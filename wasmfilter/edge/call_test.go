@@ -112,6 +112,25 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 	}
 }
 
+// A key over its exact limit is asked for ten times a second, however many workers have requests for it.
+func TestFloodOfAnExactRule(t *testing.T) {
+	w := newWorld(t, 8, `{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"5/1s","algorithm":"token_bucket"}]}`)
+	var all []*Request
+	flood := func(d lease.Millis) (wants, admitted int) {
+		wants, all = w.region.wants, nil
+		for end := w.now + d; w.now < end; w.millisecond(10) {
+			for worker := range w.workers {
+				all = append(all, w.request(worker, "/", "hot"))
+			}
+		}
+		return w.region.wants - wants, admittedOf(all)
+	}
+	flood(2000)
+	if asks, admitted := flood(10_000); asks > 105 || admitted < 49 || admitted > 51 {
+		t.Errorf("%d asks in 10 s, %d of 50 admitted", asks, admitted)
+	}
+}
+
 // hot sends a request for one key every so many ms, to each worker in turn. Calls are answered at once, or after a ms.
 func (w *world) hot(d, every lease.Millis, path string, workers int) {
 	for end := w.now + d; w.now < end; w.millisecond(1) {

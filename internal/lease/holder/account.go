@@ -209,10 +209,10 @@ func (a *State) mayOverdraw(t *lease.Terms, now lease.Millis, cost int64) bool {
 }
 
 // takeExact asks for every request. After a denial it rejects requests until Ends. Then one request at a time asks, and the
-// other requests are rejected until it is answered.
+// other requests are rejected, see [State.Sends].
 func (a *State) takeExact(t *lease.Terms, now lease.Millis, cost int64) decision {
-	switch denied := a.Phase == PhaseDenied && cost >= a.Least; {
-	case denied && (now < a.Ends || a.UnderWay(t, now)):
+	switch {
+	case a.Phase == PhaseDenied && cost >= a.Least && now < a.Ends:
 		a.Deny(t, now, cost)
 		return decision{Verdict: Reject}
 	case a.Back.Off(now), a.Back.quiet(now):

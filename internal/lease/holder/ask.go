@@ -27,12 +27,14 @@ func (a *State) Begin(t *lease.Terms, now lease.Millis, need, waiting int64, beh
 	return w
 }
 
-// Sends records that w is under way.
+// Sends records that w is under way. If it asks for a denied key of an exact rule, other requests are rejected for an interval.
 func (a *State) Sends(t *lease.Terms, now lease.Millis, w lease.Want) lease.Want {
 	w.Denied = a.TakeDenied(t, now)
 	a.Back.claim(t, now)
-	a.Asked, a.Asking = now, true
-	a.Spent = 0
+	a.Asked, a.Asking, a.Spent = now, true, 0
+	if t.Consistency == lease.Exact && a.Phase == PhaseDenied && w.Need >= a.Least {
+		a.Ends = max(a.Ends, now+t.Interval)
+	}
 	return w
 }
 

@@ -327,13 +327,23 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// The reply to a group that another rule denied acknowledges the debt. A denial stands.
+// The reply to a group that another rule denied acknowledges the debt, and ends the wait of an exact rule.
 func TestAppliesADeniedGroup(t *testing.T) {
-	a, terms := State{Phase: PhaseDenied, Ends: at + 9}, termsOf(t, perMinute, lease.Exact)
-	a.Owe(terms, 5)
-	w := a.Ask(terms, at, 1, 1, NoAsk)
-	if a.ApplyGroupDenied(terms, at, at, w, lease.Grant{Status: lease.OK, Remaining: 3}); a.Overdrawn != 0 || a.Asking || a.Ends != at+9 {
-		t.Errorf("%+v", a)
+	for name, row := range map[string]struct {
+		c     lease.Consistency
+		phase Phase
+		ends  lease.Millis
+	}{
+		"exact":      {lease.Exact, PhaseDenied, at},
+		"not denied": {lease.Exact, PhasePartial, at + 9},
+		"leased":     {lease.Leased, PhaseDenied, at + 9},
+	} {
+		a, terms := State{Phase: row.phase, Ends: at + 9, Asking: true}, termsOf(t, perMinute, row.c)
+		a.Owe(terms, 5)
+		w := a.Ask(terms, at, 1, 1, NoAsk)
+		if a.ApplyGroupDenied(terms, at, at, w, lease.Grant{Status: lease.OK, Remaining: 3}); a.Overdrawn != 0 || a.Asking || a.Ends != row.ends {
+			t.Errorf("%s: %+v", name, a)
+		}
 	}
 }
 
@@ -349,7 +359,6 @@ func TestRetry(t *testing.T) {
 		"the window ends":                     {perMinute, lease.Exact, State{Reset: at + 700}, 1, 700},
 		"a phase that is no denial":           {perMinute, lease.Exact, State{Phase: PhasePartial, Ends: at + 900, Reset: at + 700}, 1, 700},
 		"a denial lasts longer":               {perMinute, lease.Exact, State{Phase: PhaseDenied, Ends: at + 900, Least: 1, Reset: at + 700}, 1, 900},
-		"an ask is under way":                 {perMinute, lease.Exact, State{Phase: PhaseDenied, Ends: at, Least: 1, Asked: at - 40, Asking: true, Reset: at + 10}, 1, 60},
 		"enough is left":                      {perMinute, lease.Exact, State{Left: 5, Overdrawn: 2, Reset: at + 700}, 3, 1},
 		"not enough, beside what it owes":     {perMinute, lease.Exact, State{Left: 5, Overdrawn: 2, Reset: at + 700}, 4, 700},
 		"enough is left, which is denied":     {perMinute, lease.Exact, State{Left: 5, Phase: PhaseDenied, Least: 3, Reset: at + 700}, 3, 700},
@@ -387,12 +396,18 @@ func TestSmallChanges(t *testing.T) {
 		t.Errorf("what costs nothing: %+v, and what costs a unit: %+v", free, denied)
 	}
 	a = State{Phase: PhaseDenied, Ends: at, Least: 1}
-	for i, verdict := range []Verdict{Wait, Reject, Reject, Wait} { // one request asks, and the next one if there is no answer in time
-		if d := a.Take(exact, at+[]lease.Millis{0, 0, exact.Timeout - 1, exact.Timeout}[i], 1); d.Verdict != verdict {
+	for i, verdict := range []Verdict{Wait, Reject, Reject, Wait} { // one request asks, and an interval later the next one
+		if d := a.Take(exact, at+[]lease.Millis{0, 0, 99, 100}[i], 1); d.Verdict != verdict {
 			t.Errorf("request %d after a denial: %+v", i, d)
 		}
 		if i == 0 {
 			a.Ask(exact, at, 1, 1, NoAsk)
+		}
+	}
+	for _, row := range []struct{ ends, after, least lease.Millis }{{at, at + 100, 2}, {at, at, 3}, {at + 500, at + 500, 2}} {
+		a = State{Phase: PhaseDenied, Ends: row.ends, Least: int64(row.least)}
+		if a.Ask(exact, at, 2, 2, NoAsk); a.Ends != row.after {
+			t.Errorf("an ask for 2 of a key that is denied from %d: %+v", row.least, a)
 		}
 	}
 	a = State{Back: Backoff{Failures: 1}}

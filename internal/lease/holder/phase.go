@@ -38,8 +38,8 @@ func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.G
 // deny takes the denial g of want w. It ends with the window. What is left at the granter may still be asked for.
 func (a *State) deny(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	ends := now + g.AskAfter
-	if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // again: one ask in an interval
-		ends = max(ends, a.Asked+t.Interval)
+	if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
+		ends = max(ends, a.Ends)
 	}
 	if a.Reset > now {
 		ends = min(ends, a.Reset)

@@ -13,7 +13,7 @@ import (
 func TestFollows(t *testing.T) {
 	const now = 1000
 	none, partial := State{}, State{Phase: PhasePartial, Ends: now + 9}
-	ending, again := State{Reset: now + 17}, State{Phase: PhaseDenied, Ends: now, Least: 8, Asked: now - 9}
+	ending, probed := State{Reset: now + 17}, State{Phase: PhaseDenied, Ends: now + 100, Least: 8, Reset: now + 17}
 	denied, over := State{Phase: PhaseDenied, Ends: now + 500, Least: 8}, State{Phase: PhaseDenied, Ends: now, Least: 8}
 	for name, row := range map[string]struct {
 		reply  lease.Grant
@@ -46,8 +46,9 @@ func TestFollows(t *testing.T) {
 			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 7}}},
 		"a denial of no need": {noNeed: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 50}, after: map[*State]State{
 			&none: {Phase: PhaseDenied, Ends: now + 300, Least: 51}}},
-		"a short denial of an exact rule": {exact: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 5, Remaining: 5}, after: map[*State]State{
-			&none: {Phase: PhaseDenied, Ends: now + 5, Least: 6}, &again: {Phase: PhaseDenied, Ends: now + 91, Least: 6, Asked: now - 9}}},
+		"a denial of an exact rule": {exact: true, reply: lease.Grant{Status: lease.Denied, AskAfter: 300, Remaining: 5}, after: map[*State]State{
+			&denied: {Phase: PhaseDenied, Ends: now + 500, Least: 6}, &over: {Phase: PhaseDenied, Ends: now + 300, Least: 6},
+			&probed: {Phase: PhaseDenied, Ends: now + 17, Least: 6, Reset: now + 17}}},
 		"of the next window": {reply: lease.Grant{Status: lease.OK, Granted: 8, StartsIn: 50}, after: map[*State]State{
 			&none: none, &partial: partial, &denied: {Phase: PhaseDenied, Ends: now + 51, Least: 8}, &over: {Phase: PhaseDenied, Ends: now + 51, Least: 8}}},
 	} {

@@ -119,8 +119,11 @@ func (a *State) Place(now lease.Millis) int {
 }
 
 // ApplyGroupDenied takes the reply to an ask of a group in which another want was denied: this want was neither granted
-// nor denied.
+// nor denied. The next request of an exact rule may ask.
 func (a *State) ApplyGroupDenied(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
 	a.Asking = false
 	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn, Debt: w.Debt}, g, 0, 100)
+	if t.Consistency == lease.Exact && a.Phase == PhaseDenied {
+		a.Ends = min(a.Ends, now)
+	}
 }

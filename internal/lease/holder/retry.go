@@ -23,9 +23,6 @@ func (a *State) Retry(t *lease.Terms, now lease.Millis, cost int64) lease.Millis
 	var asks lease.Millis
 	if a.Phase == PhaseDenied {
 		asks = a.Ends - now
-		if a.UnderWay(t, now) {
-			asks = max(asks, a.Asked+t.Interval-now)
-		}
 	}
 	if t.Consistency != lease.Exact { // see Rejects; an ask behind this request may be under way
 		tail := 2*t.Interval + t.Timeout

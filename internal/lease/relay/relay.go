@@ -114,6 +114,9 @@ func (r *Relay) Ask(t *lease.Terms, now lease.Millis, queue []lease.Want, behind
 func (r *Relay) Apply(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Percent, queue []lease.Want, grants []lease.Grant) holder.Part {
 	if g.Status != lease.OK && g.Status != lease.Denied {
 		r.Holder.Asking = r.Holder.Asking && w.Want == 0
+		if t.Consistency == lease.Exact { // nobody knows any more
+			r.Holder.Phase = holder.PhaseNone
+		}
 		for i := range grants {
 			grants[i] = lease.Grant{Status: g.Status}
 		}
