@@ -164,6 +164,8 @@ func TestRelayOfAnExactRule(t *testing.T) {
 	n.acquire(1204, w, holder.Wait, 0)
 	up = n.Relay.Ask(&n.terms, 1204, []lease.Want{w}, holder.NoAsk)
 	n.acquire(1204, w, holder.Reject, 0)
+	n.Relay.Apply(&n.terms, 1205, 1204, up, lease.Grant{Status: lease.Unavailable}, 100, []lease.Want{w}, grants)
+	n.acquire(1205, w, holder.Wait, 0)
 	n.Relay.Apply(&n.terms, 1206, 1204, up, lease.Grant{Status: lease.OK, Granted: 1, Lease: 7, TTL: 1000}, 100, []lease.Want{w}, grants)
 	_, _, back := n.Acquire(&n.terms, 1206, lease.Want{Unused: 3, Lease: 7})
 	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.lends(1206) {
