@@ -28,6 +28,7 @@ type cloud struct {
 	busy    bool                // it is
 	writes  int
 	reject  int    // this write is rejected
+	again   string // so is what is equal to it: the SDK repeats it where the answer was lost
 	down    string // region that rejects all
 }
 
@@ -64,7 +65,8 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case region == c.down:
 		fault, answer = "AccessDeniedException", region+" is down"
-	case isWrite && c.writes == c.reject:
+	case isWrite && (c.writes == c.reject || c.again == region+string(body)):
+		c.again = region + string(body)
 		fault, answer = "AccessDeniedException", "no right to "+action
 	case isSecret:
 		fault, answer = c.secret(region, action, body)
