@@ -80,7 +80,7 @@ func TestAWSRejects(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no right to ") || !strings.Contains(err.Error(), "fix this and run again") {
 			t.Errorf("write %d is rejected: %v", n, err)
 		}
-		c.reject, c.again = 0, ""
+		c.reject, c.last = 0, [3]string{}
 		publish(t, s)
 		if !maps.Equal(c.secrets, want.secrets) || !maps.EqualFunc(c.users, want.users, slices.Equal) || !maps.EqualFunc(c.groups, want.groups, slices.Equal) {
 			t.Errorf("write %d was rejected, and the next run left something else", n)

@@ -21,19 +21,18 @@ type cloud struct {
 
 	mu      sync.Mutex
 	secrets map[string]string   // by region and name
-	tokens  map[string]string   // of the calls that made them, which the SDK repeats where an answer was lost
 	users   map[string][]string // passwords by region and id
 	groups  map[string][]string // users by region and id
 	slow    bool                // the next change of a user is under way when its state is asked for
 	busy    bool                // it is
 	writes  int
-	reject  int    // this write is rejected
-	again   string // so is what is equal to it: the SDK repeats it where the answer was lost
-	down    string // region that rejects all
+	reject  int       // this write is rejected
+	last    [3]string // the last write, and how it was answered: the SDK repeats it where the answer was lost
+	down    string    // region that rejects all
 }
 
 func startCloud(t *testing.T) *cloud {
-	c := &cloud{t: t, secrets: map[string]string{}, tokens: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
+	c := &cloud{t: t, secrets: map[string]string{}, users: map[string][]string{}, groups: map[string][]string{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -58,20 +57,25 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		action, format = form.Get("Action"), "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>"
 	}
 	isWrite := !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "Get")
-	if isWrite {
+	again := isWrite && c.last[0] == region+string(body)
+	if isWrite && !again {
 		c.writes++
 	}
 	var fault, answer string
 	switch {
+	case again:
+		fault, answer = c.last[1], c.last[2]
 	case region == c.down:
 		fault, answer = "AccessDeniedException", region+" is down"
-	case isWrite && (c.writes == c.reject || c.again == region+string(body)):
-		c.again = region + string(body)
+	case isWrite && c.writes == c.reject:
 		fault, answer = "AccessDeniedException", "no right to "+action
 	case isSecret:
 		fault, answer = c.secret(region, action, body)
 	default:
 		fault, answer = c.cache(region, action, form)
+	}
+	if isWrite {
+		c.last = [...]string{region + string(body), fault, answer}
 	}
 	if fault != "" {
 		w.WriteHeader(http.StatusBadRequest)
@@ -82,19 +86,16 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // secret answers for Secrets Manager.
 func (c *cloud) secret(region, action string, body []byte) (fault, answer string) {
-	var in struct{ Name, SecretId, SecretString, ClientRequestToken string }
+	var in struct{ Name, SecretId, SecretString string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		c.t.Error(err)
 	}
 	name := region + "/" + in.Name + in.SecretId
 	_, found := c.secrets[name]
-	if found && action == "CreateSecret" && c.tokens[name] != in.ClientRequestToken {
+	if found && action == "CreateSecret" {
 		return "ResourceExistsException", name
 	} else if !found && action != "CreateSecret" {
 		return "ResourceNotFoundException", name
-	}
-	if action == "CreateSecret" {
-		c.tokens[name] = in.ClientRequestToken
 	}
 	if action != "GetSecretValue" {
 		c.check(region, in.SecretString)

@@ -24,9 +24,11 @@ func TestRun(t *testing.T) {
 	}))
 	defer pop.Close()
 	var out strings.Builder
-	if err := run(t.Context(), pop.Listener.Addr().String(), 1, 500*time.Millisecond, &out); err != nil {
+	if err := run(t.Context(), pop.Listener.Addr().String(), 1, 3*time.Second, &out); err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	for _, from := range []string{"127.0.0.7 ", "127.0.0.8 ", "127.0.0.21 ben", "127.0.0.22 ann"} {
 		if !seen[from] {
 			t.Errorf("nothing came from %s: %v", from, seen)
