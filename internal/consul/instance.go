@@ -16,9 +16,8 @@ const instanceMeta = "instance"
 // newInstance names a process. Names are in the order in which processes of a machine started.
 func newInstance() string { return fmt.Sprintf("%016x-%08x", time.Now().UnixNano(), rand.Uint32()) }
 
-// share settles who has the id if two processes do, by mistake, or because one has replaced the
-// other after a crash. The later one takes it; the earlier one, if it is alive, takes it back; then the
-// later one leaves it until the check of the other does not pass. The caller holds mu.
+// share settles who has the id if two processes do, by mistake or after a crash. The later one takes it; the earlier one, if it
+// is alive, takes it back; then the later one leaves it until the other's check does not pass. The caller holds mu.
 func (r *Registration) share(ctx context.Context) error {
 	o := new(api.QueryOptions).WithContext(ctx)
 	found, _, err := r.agent.Service(r.id, o)
@@ -34,6 +33,9 @@ func (r *Registration) share(ctx context.Context) error {
 	case other == "" || other == r.instance || r.yields != "" && !r.passes(o):
 		r.yields = ""
 	case r.yields != "" || r.registered && other < r.instance:
+		if r.yields == "" {
+			r.task.failures = 0 // the error below is logged, also if Consul has just been late
+		}
 		r.registered, r.yields = false, other
 		return fmt.Errorf("%s: a process that is older has this id, and renews it: give each replica an address of its own by --listen or --advertise", r.id)
 	case r.registered:

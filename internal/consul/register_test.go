@@ -112,9 +112,17 @@ func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
 	a, log := newAgent(t, c.Addr)
 	older := startReplica(t, a, service, "127.0.0.1", 8080)
 	holds(older)
+	proc.Eventually(t, time.Minute, "it knows that", func() bool {
+		older.mu.Lock()
+		defer older.mu.Unlock()
+		return older.registered
+	})
 	b, logOfYounger := newAgent(t, c.Addr)
 	younger := startReplica(t, b, service, "127.0.0.1", 8080)
 	log.Await(t, 1, "another process has registered with this replica's id")
+	younger.mu.Lock()
+	younger.task.failures++ // Consul was late just before
+	younger.mu.Unlock()
 	logOfYounger.Await(t, 1, "a process that is older has this id")
 	holds(older)
 	older.stop()

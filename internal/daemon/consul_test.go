@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,9 +82,10 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	end()
 	agent.AwaitStatus("weir-test", nil)
 	fatal.If(t, <-ended)
-	calls := slices.Compact(way.calls)
-	if want := []string{"critical while it listens", "deregister"}; !slices.Equal(calls, want) {
-		t.Errorf("calls %q, want %q", calls, want)
+	server.Close()                         // a call that was given up may still be noted
+	calls := strings.Join(way.calls, ", ") // the check may be renewed between the two
+	if !strings.HasPrefix(calls, "critical while it listens, ") || !strings.HasSuffix(calls, ", deregister") || strings.Count(calls, "deregister") != 1 {
+		t.Errorf("calls %s; want critical while it listens, then deregister", calls)
 	}
 }
 

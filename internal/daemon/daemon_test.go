@@ -22,7 +22,7 @@ var (
 func testConfig() *Config {
 	return &Config{
 		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Replicas: 1, State: "off", LeaseCache: "off",
-		MaxKeys: 10, MaxMemory: 64 << 20, MaxHolders: 10, MaxHoldersPerAddress: 10, MaxStreams: 10, HeaderTimeout: time.Second, IdleTimeout: time.Minute,
+		MaxKeys: 10, MaxMemory: 64 << 20, MaxHolders: 10, MaxHoldersPerAddress: 10, MaxStreams: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute,
 		DrainTimeout: 5 * time.Second, // a check of Consul may be in flight
 	}
 }

@@ -22,11 +22,8 @@ import (
 // answers began, once every call has the beginning of its answer or is cut.
 func unread(t *testing.T, address string, calls int, path func(i int) string) (begun int) {
 	t.Helper()
-	conn := fatal.Get(net.DialTimeout("tcp", address, time.Minute))(t)
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	var out, block bytes.Buffer
-	framer, fields := http2.NewFramer(&out, conn), hpack.NewEncoder(&block)
+	framer, fields := http2.NewFramer(&out, nil), hpack.NewEncoder(&block)
 	out.WriteString(http2.ClientPreface)
 	err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	for i := range calls {
@@ -37,7 +34,11 @@ func unread(t *testing.T, address string, calls int, path func(i int) string) (b
 		err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
 	}
 	fatal.If(t, err)
+	conn := fatal.Get(net.DialTimeout("tcp", address, time.Minute))(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	fatal.Get(conn.Write(out.Bytes()))(t)
+	framer = http2.NewFramer(nil, conn)
 	for answered := map[uint32]bool{}; len(answered) < calls; {
 		switch frame := fatal.Get(framer.ReadFrame())(t).(type) {
 		case *http2.HeadersFrame:

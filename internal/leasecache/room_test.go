@@ -87,7 +87,7 @@ func TestHammerWithoutRoom(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if d := drainOf(t, f); d.Lost > 0 || d.Owed > 0 {
+	if d := f.Drain(t.Context()); d.Lost > 0 || d.Owed > 0 {
 		t.Errorf("%+v", d)
 	}
 	stop()

@@ -15,6 +15,7 @@ import (
 func TestUnreadAnswer(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", version), func(t *testing.T) {
+			t.Parallel()
 			ended := make(chan error, 1)
 			large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				var err error
@@ -26,7 +27,7 @@ func TestUnreadAnswer(t *testing.T) {
 				ended <- err
 			})
 			port := fatal.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-			s := New(nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: time.Second, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
+			s := New(nil, large, Limits{MaxStreams: 1, HeaderTimeout: time.Minute, WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute}, slog.New(slog.DiscardHandler))
 			go func() { _ = s.Serve(port) }()
 			t.Cleanup(func() { _ = s.Shut(time.Minute) })
 			client := &http.Transport{Protocols: new(http.Protocols)}

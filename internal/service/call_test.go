@@ -309,7 +309,10 @@ func TestCallerThatHangsUp(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	store.hung = hangUp
 	body := bytes.NewReader(r.call(want("page", "hung", 1), want("page", "k", 7)).Append(nil))
-	r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", body, func(q *http.Request) { *q = *q.WithContext(ctx) })
+	r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", body, func(q *http.Request) {
+		q.Header.Set("Connect-Timeout-Ms", "60000") // or a late machine ends it first
+		*q = *q.WithContext(ctx)
+	})
 
 	var out wire.Response
 	fatal.If(t, out.Decode(r.raw("application/proto", r.call(want("page", "k", 10)).Append(nil)).Body.Bytes()))

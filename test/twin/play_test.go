@@ -171,7 +171,7 @@ func startWeir(t testing.TB, m mode, dir string) rlspb.RateLimitServiceClient {
 	case "redis":
 		flags = append(flags, "--redis", redistest.Start(t).Addr)
 	case "cluster":
-		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute)).Addrs(), ","))
+		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ","))
 	}
 	rls, admin := proc.FreeAddr(t), proc.FreeAddr(t)
 	argv := []string{region.Program(t), "--ratelimit-config", dir, "--rls-listen", rls,

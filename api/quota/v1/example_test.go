@@ -40,7 +40,7 @@ func Example() {
 	_, _ = rand.Read(holder)   // never returns an error
 	region := quotav1connect.NewQuotaServiceClient(http.DefaultClient, server.URL)
 	acquire := func(seq uint64, want *quotav1.Want) *quotav1.Grant {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		answer, err := region.Acquire(ctx, connect.NewRequest(&quotav1.AcquireRequest{
 			Protocol: 1, Holder: holder, Seq: seq, Ack: seq - 1, Wants: []*quotav1.Want{want},

@@ -157,7 +157,7 @@ func TestWait(t *testing.T) {
 	wait := func() (string, error) {
 		at, _ := serve(t, s)
 		var out bytes.Buffer
-		err := at.follow(5*time.Second/2, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, time.Second, &out) })
+		err := at.follow(10*time.Second, func(ctx context.Context, c *client.Client) error { return Wait(ctx, c, 7, 5*time.Second, &out) })
 		return out.String(), err
 	}
 	if out, err := wait(); !errors.Is(err, ErrUnwell) || out != "Applied. Revision 7 is in force on 1 aggregator replica and 1 region replica. Not in force on: region us (not heard), pop eu fra1 (has rules 6, not 7; tls: \\x1b[31mno).\n" {

@@ -48,19 +48,19 @@ func replace(t *testing.T, b [2]live.Notes) {
 	}
 	put(t, b[0])
 	id, text := "p\x00\xff 1", []byte("7 8 \x00\xffold")
-	put(t, b[0], live.Note{ID: id, Text: text, For: time.Minute}, live.Note{ID: "other", For: 5 * time.Second})
+	put(t, b[0], live.Note{ID: id, Text: text, For: time.Minute}, live.Note{ID: "other", For: 50 * time.Second})
 	copy(text, "changed")
 	first, now := all(t, b[1])
 	n, other := first[id], first["other"]
 	if len(first) != 2 || string(n.Text) != "7 8 \x00\xffold" || n.Until-n.At != 60_000 || now < n.At || now > n.At+10_000 {
 		t.Errorf("%+v at %d", first, now)
 	}
-	if len(other.Text) != 0 || other.Until-other.At != 5000 || other.Left(now) > 5*time.Second {
+	if len(other.Text) != 0 || other.Until-other.At != 50_000 || other.Left(now) > 50*time.Second {
 		t.Errorf("%+v", other)
 	}
-	put(t, b[1], live.Note{ID: id, Text: []byte("new"), For: time.Second})
+	put(t, b[1], live.Note{ID: id, Text: []byte("new"), For: 20 * time.Second})
 	second, _ := all(t, b[0])
-	if n := second[id]; len(second) != 2 || string(n.Text) != "new" || n.At < first[id].At || n.Until-n.At != 1000 {
+	if n := second[id]; len(second) != 2 || string(n.Text) != "new" || n.At < first[id].At || n.Until-n.At != 20_000 {
 		t.Errorf("%+v", second)
 	}
 	if at := time.UnixMilli(now); time.Since(at).Abs() > time.Minute {

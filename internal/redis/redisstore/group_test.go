@@ -76,7 +76,7 @@ func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	const key = "away"
 	p, q := apart(t, c, key, 10, 10, 1), apart(t, c, key, 10, 10, 10)
 	request := func() []lease.Grant {
-		return acquire(t, s, 3*time.Second, together(one(p[0], key), one(p[1], key), one(p[2], key))...)
+		return acquire(t, s, 8*time.Second, together(one(p[0], key), one(p[1], key), one(p[2], key))...)
 	}
 	links[c.MasterOf(nameOf(p[0], key))].hang(t)
 	if got := fmt.Sprint(granted(request())); got != "[unavailable 1 1]" {
@@ -92,7 +92,7 @@ func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	for i, g := range []uint32{1, 1, 2, 2, 0} { // groups of one call do not wait for each other
 		asks[i].Group = g
 	}
-	if got := fmt.Sprint(granted(acquire(t, s, 3*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
+	if got := fmt.Sprint(granted(acquire(t, s, 8*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
 		t.Errorf("groups of one call: %s", got)
 	}
 }

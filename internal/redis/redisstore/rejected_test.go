@@ -173,7 +173,7 @@ func TestReplacedBehindAProxy(t *testing.T) {
 func TestForeignNode(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, redistest.Password("ours"))
-	s := onCluster(t, c, Config{Redis: topology.Config{Timeout: time.Second, Password: func() (string, error) { return "ours", nil }}})
+	s := onCluster(t, c, Config{Redis: topology.Config{Password: func() (string, error) { return "ours", nil }}})
 	p, lost := fixedPolicy(t, "r", 1_000_000), c.Nodes[2]
 	want := map[string]lease.Status{}
 	for i := range 30 {

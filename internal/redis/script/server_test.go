@@ -151,7 +151,7 @@ func TestDebtKeys(t *testing.T) {
 	s := start(t)
 	for a := limit.TokenBucket; a < limit.Concurrency; a++ {
 		for consistency, lasts := range map[lease.Consistency]time.Duration{lease.Leased: 10 * time.Minute, lease.Optimistic: 30 * time.Second} {
-			p, key := policy(limit.Spec{Algorithm: a, Count: 100, Period: limit.Hour}, consistency, 100), newKey()
+			p, key := policy(limit.Spec{Algorithm: a, Count: 100, Period: 300 * limit.Day}, consistency, 100), newKey()
 			ask := engine.Ask{Policy: p, Key: key, Want: lease.Want{Overdrawn: 40, Debt: 0xabc}}
 			counter, debt := string(script.AppendKey(nil, p, key)), string(script.AppendDebtKey(nil, &ask, key))
 			if debt != counter+".dabc" {

@@ -252,22 +252,24 @@ func servers(s *Topology) string {
 // Where nobody answers, the error is always about the same address, the first one that
 // was configured, unless a server gave an answer that explains more.
 func TestNobodyAnswers(t *testing.T) {
-	s := fatal.Get(New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Dial: new(places).dial}, idle))(t)
-	c := s.Config
-	find := func() string {
-		_, err := (&cluster{config: &c}).find(t.Context(), []string{"10.0.0.9:1", c.Addrs[2]})
-		return fmt.Sprint(err)
-	}
-	for range 100 {
-		if got := find(); !strings.Contains(got, c.Addrs[0]+": connection refused") {
-			t.Fatalf("%s, want it to be about %s", got, c.Addrs[0])
+	synctest.Test(t, func(t *testing.T) { // how long it looks for an answer is no time of the machine
+		s := fatal.Get(New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Dial: new(places).dial}, idle))(t)
+		c := s.Config
+		find := func() string {
+			_, err := (&cluster{config: &c}).find(t.Context(), []string{"10.0.0.9:1", c.Addrs[2]})
+			return fmt.Sprint(err)
 		}
-	}
-	world := new(places)
-	world.set(map[string]*place{c.Addrs[1]: {}}) // has no slots
-	c.Dial = world.dial
-	if got := find(); !strings.Contains(got, errNoSlots.Error()) {
-		t.Errorf("%s, want %v", got, errNoSlots)
-	}
-	world.set(nil)
+		for range 100 {
+			if got := find(); !strings.Contains(got, c.Addrs[0]+": connection refused") {
+				t.Fatalf("%s, want it to be about %s", got, c.Addrs[0])
+			}
+		}
+		world := new(places)
+		world.set(map[string]*place{c.Addrs[1]: {}}) // has no slots
+		c.Dial = world.dial
+		if got := find(); !strings.Contains(got, errNoSlots.Error()) {
+			t.Errorf("%s, want %v", got, errNoSlots)
+		}
+		world.set(nil)
+	})
 }

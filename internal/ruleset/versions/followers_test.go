@@ -36,6 +36,10 @@ func TestNewerThanWhatProgramsHave(t *testing.T) {
 	ahead := uint64(time.Now().Add(mostAhead - 10*time.Second).UnixMicro())
 	follower(t, c, "one", ahead)
 	follower(t, c, "two", 7)
+	proc.Eventually(t, time.Minute, "Consul lists both within its second", func() bool { // after its start it may not
+		all, err := s.followers(t.Context())
+		return err == nil && len(all) == 2
+	})
 	v := apply(t, s, document(1), by("begin"))
 	if v.Revision <= ahead {
 		t.Errorf("revision %d, and a program has %d", v.Revision, ahead)

@@ -115,7 +115,7 @@ func (s *Server) view(nodes int) string {
 		return fmt.Sprintf("!%v", state)
 	}
 	repl, err := s.Try("INFO", "replication")
-	if f := fields(repl); err != nil || f["role"] == "slave" && f["master_link_status"] != "up" {
+	if f := fields(repl); err != nil || f["role"] == "slave" && (f["master_link_status"] != "up" || f["slave_repl_offset"] == "0") {
 		return "!replica not in step"
 	}
 	slots, err := s.slots()

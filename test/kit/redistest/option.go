@@ -51,7 +51,7 @@ func Args(args ...string) Option {
 	return func(s *settings) { s.args = append(s.args, args...) }
 }
 
-// NodeTimeout sets after how long the nodes of a cluster take one that does not answer for dead; 1 s by default.
+// NodeTimeout sets after how long the nodes of a cluster take one that does not answer for dead; a minute by default.
 func NodeTimeout(d time.Duration) Option {
 	return Args("--cluster-node-timeout", fmt.Sprint(d.Milliseconds()))
 }

@@ -27,7 +27,7 @@ type Sentinel struct {
 const sentinels, quorum = 3, 2
 
 // StartSentinel starts a master, its replicas and three sentinels, and waits until all of them have found each other. A
-// master that is silent for half a second counts as down. The options are for the master and its replicas; sentinels
+// master that is silent for three seconds counts as down. The options are for the master and its replicas; sentinels
 // ask for the same password.
 func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 	t.Helper()
@@ -59,7 +59,7 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 	n := newServer(s.t, "sentinel", false, &settings{client: set.client})
 	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", n.Port, n.dir) +
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
-		"sentinel down-after-milliseconds " + s.Name + " 500\n" +
+		"sentinel down-after-milliseconds " + s.Name + " 3000\n" +
 		"sentinel failover-timeout " + s.Name + " 2000\n"
 	if password := n.client.Options().Password; password != "" {
 		config += "sentinel auth-pass " + s.Name + " " + password + "\n" +

@@ -61,7 +61,7 @@ func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	if clustered {
 		s.Bus = proc.FreePort(t)
 		s.Argv = append(s.Argv, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.Bus),
-			"--cluster-config-file", s.Name+".nodes", "--cluster-node-timeout", "1000",
+			"--cluster-config-file", s.Name+".nodes", "--cluster-node-timeout", "60000",
 			"--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no")
 	}
 	for _, args := range set.each {
