@@ -65,7 +65,7 @@ func TestHashedKeys(t *testing.T) {
 	t.Parallel()
 	proc.AwaitDay()
 	w := &hashed{T: t, dir: proc.LogDir(t)}
-	w.redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute),
+	w.redis = redistest.StartCluster(t, 3, 0,
 		redistest.Args("--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"))
 	w.consul, w.log = consultest.Start(t, w.dir), filepath.Join(w.dir, "access.log")
 	w.setSecrets(olderSecret)

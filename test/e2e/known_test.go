@@ -304,7 +304,6 @@ func base64URL(b []byte) string { return base64.RawURLEncoding.EncodeToString(b)
 func TestTokens(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
-	proc.AwaitWindow(time.Minute, 20*time.Second)
 	const recipes = "docs/recipes/"
 	rls := proc.FreeAddr(t)
 	rules, _, _ := strings.Cut(shipped(t, recipes+"tokens.yaml"), "\ntests:")
@@ -317,6 +316,7 @@ func TestTokens(t *testing.T) {
 		},
 		Upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("x-total-tokens", "60000") }),
 	})
+	proc.AwaitWindow(time.Minute, 20*time.Second)
 	p := s.PoPs[0]
 	ask := func(user string) int {
 		return do(t, p.Addr, http.MethodPost, "/v1/chat/completions", "x-user-id", user).Status

@@ -22,7 +22,7 @@ func twoPoPsRules(quota int) string {
 // Two PoPs, one of each module, one region and a Redis Cluster of three masters. First nothing fails; then rules change, a master of Redis
 // hangs, and last the region does.
 func TestTwoPoPsOneRegion(t *testing.T) {
-	redis := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
+	redis := redistest.StartCluster(t, 3, 0)
 	s := start(t, stack.Config{Rules: twoPoPsRules(10), Bootstrap: bothModules(func(*envoy.Bootstrap, bool) {}),
 		RegionConfig: fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", strings.Join(redis.Addrs(), ","))})
 	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })

@@ -95,7 +95,7 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	start := func(name string) *replica {
-		r := newReplica(t, region.Config{Name: name, Rules: drainRules, Flags: []string{"--redis-timeout", "1s"}}, c.Addrs()) // on a busy machine
+		r := newReplica(t, region.Config{Name: name, Rules: drainRules, Flags: []string{"--redis-timeout", "10s"}}, c.Addrs()) // on a busy machine
 		r.Start()
 		return r
 	}
@@ -128,7 +128,7 @@ func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotav1.Gr
 	for _, key := range keys {
 		wants = append(wants, &quotav1.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
 	}
-	return fatal.Get(h.Acquire(t.Context(), 2*time.Second, wants...))(t)
+	return fatal.Get(h.Acquire(t.Context(), 15*time.Second, wants...))(t)
 }
 
 // The windows last a day, so that none ends within a test: see proc.AwaitDay.
