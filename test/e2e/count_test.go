@@ -26,8 +26,8 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 	}
 	for one, p := range s.PoPs {
 		other := 1 - one
-		ann, bob, eve := fmt.Sprint("ann-", one), fmt.Sprint("bob-", one), fmt.Sprint("eve-", one)
-		t.Run("exact at "+p.Name, func(t *testing.T) {
+		undisturbed(t, "exact at "+p.Name, s, func(t proc.T, user string) {
+			ann, eve := fmt.Sprint("ann-", one, user), fmt.Sprint("eve-", one, user)
 			for i := range 20 {
 				expect(t, get(i%2, "/exact", ann, "200"), 200, nil)
 			}
@@ -55,7 +55,8 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 				t.Errorf("%d attempts of two requests that Envoy tried three times each", n)
 			}
 		})
-		t.Run("gRPC at "+p.Name, func(t *testing.T) {
+		undisturbed(t, "gRPC at "+p.Name, s, func(t proc.T, user string) {
+			ann, bob, eve := fmt.Sprint("ann-", one, user), fmt.Sprint("bob-", one, user), fmt.Sprint("eve-", one, user)
 			for range 5 {
 				expect(t, get(one, "/grpc", ann, "grpc-trailer 0"), 200, nil)
 				expect(t, get(one, "/grpc", ann, "grpc-header 7"), 200, nil)
@@ -75,27 +76,28 @@ func countsByResponse(t *testing.T, s *stack.Stack, upstream *model) {
 			}
 		})
 	}
-	t.Run("lock-out", func(t *testing.T) {
+	undisturbed(t, "lock-out", s, func(t proc.T, user string) {
+		ann, blocks := "ann-"+user, s.Region.Metrics()[`weir_blocks_total{rule="locked"}`]
 		blocked := map[string]string{"Retry-After": `^3(600|59\d)$`, "RateLimit": `^"locked";r=0;t=3`}
 		for i := range 5 {
-			expect(t, get(i%2, "/locked", "ann", "401"), 401, nil)
+			expect(t, get(i%2, "/locked", ann, "401"), 401, nil)
 		}
 		proc.Eventually(t, 10*time.Second, "the block begins", func() bool {
-			return get(0, "/locked", "ann", "200").Header.Get("Retry-After") > "1"
+			return get(0, "/locked", ann, "200").Header.Get("Retry-After") > "1"
 		})
 		for i := range 4 {
-			expect(t, get(i%2, "/locked", "ann", "200"), 429, blocked)
+			expect(t, get(i%2, "/locked", ann, "200"), 429, blocked)
 		}
-		expect(t, get(1, "/locked", "eve", "200"), 200, nil)
-		if n := s.Region.Metrics()[`weir_blocks_total{rule="locked"}`]; n != 1 {
-			t.Errorf("%v blocks are counted", n)
+		expect(t, get(1, "/locked", "eve-"+user, "200"), 200, nil)
+		if n := s.Region.Metrics()[`weir_blocks_total{rule="locked"}`]; n != blocks+1 {
+			t.Errorf("%v blocks are counted, and %v before", n, blocks)
 		}
-		reset, err := http.Post("http://"+s.Region.Admin+"/v1/keys:reset", "application/json", strings.NewReader(`{"rule":"locked","counted":"ann","why":"it was ann"}`))
+		reset, err := http.Post("http://"+s.Region.Admin+"/v1/keys:reset", "application/json", strings.NewReader(`{"rule":"locked","counted":"`+ann+`","why":"it was ann"}`))
 		if err != nil || reset.StatusCode != 200 {
 			t.Fatalf("reset: %v, %v", reset, err)
 		}
 		proc.Eventually(t, 10*time.Second, "the reset ends the block", func() bool {
-			return get(0, "/locked", "ann", "200").Status == 200 && get(1, "/locked", "ann", "200").Status == 200
+			return get(0, "/locked", ann, "200").Status == 200 && get(1, "/locked", ann, "200").Status == 200
 		})
 	})
 }
@@ -104,12 +106,12 @@ const modeRules = `
   - { name: per-pop, match: { path: /per-pop }, key: [], limit: 10/1d, algorithm: fixed_window, scope: pop }
   - { name: optimistic, match: { path: /optimistic }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
       algorithm: fixed_window, consistency: optimistic, overdraft: 5, on_failure: { action: deny, status: 429 } }
-  - { name: shadow, mode: shadow, match: { path: /shadow }, key: [], limit: 1/1d, algorithm: fixed_window }
-  - { name: beside-shadow, match: { path: /shadow }, timeout: 1s, key: [], limit: 20/1d, algorithm: fixed_window,
+  - { name: shadow, mode: shadow, match: { path: /shadow }, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window }
+  - { name: beside-shadow, match: { path: /shadow }, timeout: 1s, key: [ { header: x-user } ], limit: 20/1d, algorithm: fixed_window,
       on_failure: { action: deny, status: 429 } }
-  - { name: small, match: { path: /both, header: { x-small: "1" } }, timeout: 1s, key: [], limit: 5/1d,
+  - { name: small, match: { path: /both, header: { x-small: "1" } }, timeout: 1s, key: [ { header: x-user } ], limit: 5/1d,
       algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
-  - { name: large, match: { path: /both }, timeout: 1s, key: [], limit: 50/1d, algorithm: fixed_window,
+  - { name: large, match: { path: /both }, timeout: 1s, key: [ { header: x-user } ], limit: 50/1d, algorithm: fixed_window,
       on_failure: { action: deny, status: 429 } }
 `
 
@@ -129,24 +131,18 @@ func modes(t *testing.T, s *stack.Stack) {
 		}
 	})
 	t.Run("optimistic: at most L and the overdraft of each holder", func(t *testing.T) {
-		// Overdrawn units are reported until a reply acknowledges them: counted twice
-		// they take from the limit as much as they may add to it.
+		// Overdrawn units are reported until a reply acknowledges them: counted twice they take from the limit as much as they may add.
 		const overdraft = 2 * 5
-		var admitted int64
-		proc.Eventually(t, time.Minute, "/optimistic is spent", func() bool {
-			n := flood("/optimistic", "x-user", "ann")()
-			admitted += n
-			return n == 0 && admitted >= 100-overdraft
+		thrice(t, func(user string) bool {
+			return spent(t, 100-overdraft, 100+overdraft, flood("/optimistic", "x-user", user))
 		})
-		if admitted > 100+overdraft {
-			t.Errorf("admitted %d, want 100, give or take %d", admitted, overdraft)
-		}
 	})
 	t.Run("a shadow rule changes no decision", func(t *testing.T) {
-		spends(t, 20, flood("/shadow")) // what the rule beside it allows
+		thrice(t, func(user string) bool { return spent(t, 20, 20, flood("/shadow", "x-user", user)) }) // what the rule beside it allows
 	})
 	t.Run("what one rule rejects costs nothing on the others", func(t *testing.T) {
-		spends(t, 5, flood("/both", "x-small", "1"))
-		spends(t, 45, flood("/both")) // what was rejected cost nothing
+		thrice(t, func(user string) bool { // what was rejected cost nothing
+			return spent(t, 5, 5, flood("/both", "x-user", user, "x-small", "1")) && spent(t, 45, 45, flood("/both", "x-user", user))
+		})
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"net/http"
-	"slices"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +17,7 @@ import (
 
 const bystanderLimit = 10
 
-// All rules have the same timeout, so that bystanders share their calls, and the
-// breaker, with the hostile client.
+// All rules have the same timeout, so that bystanders share their calls, and the breaker, with the hostile client.
 func hostileRules() string {
 	var b strings.Builder
 	b.WriteString(`
@@ -26,7 +25,7 @@ rules:
   - { name: bystander, match: { path: /bystander }, key: [{ header: x-user }], limit: 10/300d, timeout: 1s,
       algorithm: fixed_window, consistency: exact, on_failure: deny }
   - { name: bystander-leased, match: { path: /bystander-leased }, key: [{ header: x-user }], limit: 10/300d, timeout: 1s,
-      algorithm: fixed_window }
+      algorithm: fixed_window, on_failure: deny }
   - { name: sum, match: { path: { prefix: /hostile } }, key: [], limit: 4294967295/1d, timeout: 1s,
       algorithm: fixed_window, consistency: exact, cost: { header: x-cost, max: 4294967295 } }
   - { name: wide, match: { path: { prefix: /hostile } }, limit: 100/1d, timeout: 1s,
@@ -41,15 +40,15 @@ rules:
 // One client floods a PoP, or sends what is hostile, and neither other clients nor the region suffer from it.
 func TestHostileClient(t *testing.T) {
 	s := start(t, stack.Config{PoPs: 1, Rules: hostileRules() + floodRules})
-	t.Run("headers", func(t *testing.T) { hostileHeaders(t, s) })
+	t.Run("headers", func(t *testing.T) { thrice(t, func(user string) bool { return hostileHeaders(t, s, user) }) })
 	t.Run("a flood makes few calls", func(t *testing.T) { floodMakesFewCalls(t, s) })
 }
 
-// What one client sends changes nothing for another one: bytes, lengths and
-// repetition of everything that the filter reads of a request are hostile, and a
-// bystander gets its limit to the unit, is never decided without the region, and
-// the region rejects no call.
-func hostileHeaders(t *testing.T, s *stack.Stack) {
+// What one client sends changes nothing for another one: bytes, lengths and repetition of everything that the filter reads of a
+// request are hostile, and a bystander gets its limit to the unit, is never decided without the region, and the region rejects no
+// call. It is false if answers were too late, as on a busy machine. A byte that breaks a call does so each time: the requests are the same.
+func hostileHeaders(t *testing.T, s *stack.Stack, user string) bool {
+	before := s.PoPs[0].Stats("wasmcustom.weir")
 	lasting := orLong(3*time.Second, 2*time.Minute)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -59,10 +58,10 @@ func hostileHeaders(t *testing.T, s *stack.Stack) {
 		tally, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Conns: 16, Request: hostile, Until: time.Now().Add(lasting), PerSecond: 400})
 		attack <- tally
 	}()
-	bystanders := 0
+	bystanders, ok := 0, true
 	for end := time.Now().Add(lasting); time.Now().Before(end) && !t.Failed(); bystanders++ {
-		bystander(t, s, "/bystander", fmt.Sprint("b", bystanders), 0)
-		bystander(t, s, "/bystander-leased", fmt.Sprint("b", bystanders), 10*time.Second)
+		ok = bystander(t, s, "/bystander", fmt.Sprint(user, "-", bystanders), 0) && ok
+		ok = bystander(t, s, "/bystander-leased", fmt.Sprint(user, "-", bystanders), 10*time.Second) && ok
 	}
 	stop()
 	tally, over2 := <-attack, <-attack2
@@ -82,40 +81,40 @@ func hostileHeaders(t *testing.T, s *stack.Stack) {
 			t.Errorf("%s is %v", name, n)
 		}
 	}
-	// A busy machine makes the connection of a worker too late (connect_timeout is 0.25 s), which fails one call of it. A byte
-	// that breaks a call breaks each that has it.
-	late := map[string]int64{"wasmcustom.weir.calls.reason.error": 2}
-	var degraded []string
+	late := map[string]int64{}
 	for name, n := range s.PoPs[0].Stats("wasmcustom.weir") {
-		if n > late[name] && (strings.Contains(name, ".reason.") && !strings.HasSuffix(name, ".answered") || strings.HasSuffix(name, ".panics")) {
-			degraded = append(degraded, fmt.Sprint(strings.TrimPrefix(name, "wasmcustom.weir."), "=", n))
+		n -= before[name]
+		switch kind := path.Ext(name); {
+		case n <= 0 || kind == ".answered":
+		case kind == ".timeout" || kind == ".error" || kind == ".on_failure":
+			late[name] = n
+		case strings.Contains(name, ".reason.") || kind == ".panics":
+			t.Errorf("%s is %d", name, n)
 		}
 	}
-	if len(degraded) > 0 {
-		slices.Sort(degraded)
-		t.Errorf("%d of these are not 0: %v", len(degraded), degraded[:min(len(degraded), 10)])
-	}
+	t.Logf("late: %v; all bystanders have all of their units: %v", late, ok)
+	return len(late) == 0 && ok
 }
 
-// bystander spends the limit of a user, and finds all of it: at once, or, where
-// workers of the PoP hold leases and one may be rejected while another gives back its
-// unit (1 of 2,000 without any attack), within patience.
-func bystander(t *testing.T, s *stack.Stack, path, user string, patience time.Duration) {
+// bystander spends the limit of a user, and finds all of it: at once, or, where workers of the PoP hold leases and one may be rejected
+// while another gives back its unit (1 of 2,000 without any attack), within patience. It is false if answers were too late.
+func bystander(t *testing.T, s *stack.Stack, path, user string, patience time.Duration) bool {
 	t.Helper()
 	load := drive.Load{Addrs: s.Addrs(), Conns: 2, Count: 2 * bystanderLimit, Request: drive.Get(path, "x-user", user)}
-	total := int64(0)
+	total, late := int64(0), int64(0)
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		tally := try(t, load)
-		if total += tally.OK(); tally.Other(200, 429) > 0 {
+		if total, late = total+tally.OK(), late+tally.Status[503]; tally.Other(200, 429, 503) > 0 {
 			t.Errorf("%s, %s: %v", path, user, tally.Status)
 		}
 		if total >= bystanderLimit || time.Now().After(end) {
 			break
 		}
 	}
-	if total != bystanderLimit {
+	if total > bystanderLimit {
 		t.Errorf("%s, %s: %d admitted, want %d", path, user, total, bystanderLimit)
 	}
+	return total == bystanderLimit && late == 0
 }
 
 // hostile appends a request in which everything that rules may read is hostile. The request n is always the same.
@@ -136,8 +135,7 @@ func hostile(buf []byte, n int64) []byte {
 	return append(buf, "content-length: 0\r\n\r\n"...)
 }
 
-// hostileOverHTTP2 sends what Envoy rejects over HTTP/1, methods above all, until ctx
-// ends, and counts the answers.
+// hostileOverHTTP2 sends what Envoy rejects over HTTP/1, methods above all, until ctx ends, and counts the answers.
 func hostileOverHTTP2(ctx context.Context, addr string) (answered int) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -172,8 +170,7 @@ func (a *attacker) length() int {
 	return []int{0, 1, 10, 95, 96, 97, 255, 256, 257, 1000, 8191, 30_000}[a.IntN(12)]
 }
 
-// text is n bytes, of any value that HTTP takes for a header and a few that it does
-// not.
+// text is n bytes, of any value that HTTP takes for a header and a few that it does not.
 func (a *attacker) text(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -212,15 +209,12 @@ const floodRules = `
       algorithm: fixed_window, consistency: exact, timeout: 1s }
 `
 
-// However large a flood on one key, a PoP asks for it at most 10 times a second
-// while it is rejected. Spending the limit takes some asks more, whatever the rate:
-// in each window log2(L) to double its want up to the limit, and then, because H
-// holders get a 2H-th of what remains with every ask, 2 ln(L) = 1.4 log2(L) until
-// nothing does; and one per worker that has not cached the denial yet. An exact rule
+// However large a flood on one key, a PoP asks for it at most 10 times a second while it is rejected. Spending the limit takes some asks
+// more, whatever the rate: in each window log2(L) to double its want up to the limit, and then, because H holders get a 2H-th of what
+// remains with every ask, 2 ln(L) = 1.4 log2(L) until nothing does; and one per worker that has not cached the denial yet. An exact rule
 // asks for each request that it admits, and no more.
 //
-// What the PoP asks for on its own account (rules, reports) is measured first,
-// without load, and taken off.
+// What the PoP asks for on its own account (rules, reports) is measured first, without load, and taken off.
 func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 	const workers = 2
 	idle, idleFor := callsIn(s, time.Second, func(time.Time) {})
@@ -234,11 +228,7 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 		t.Run(c.rule, func(t *testing.T) {
 			var tally *drive.Result
 			calls, took := callsIn(s, 3*time.Second, func(until time.Time) {
-				tally = offer(t, drive.Load{
-					Addrs:   s.Addrs(),
-					Request: drive.Get("/"+c.rule, "x-user", "one"),
-					Until:   until,
-				})
+				tally = offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/"+c.rule, "x-user", "one"), Until: until})
 			})
 			windows := int64(2) // the run may meet one flip of a minute
 			spending := 12*int64(bits.Len64(uint64(c.limit)))/5 + c.admitted

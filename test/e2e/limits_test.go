@@ -25,8 +25,7 @@ var limitCases = []limitCase{
 
 func (c limitCase) name() string { return fmt.Sprintf("%s-%d", c.consistency, c.count) }
 
-// rule never admits without a unit: an answer that a busy machine brings too late
-// counts as a rejection.
+// rule never admits without a unit: an answer that a busy machine brings too late counts as a rejection.
 func (c limitCase) rule() string {
 	return fmt.Sprintf(`
   - { name: %[1]s, match: { path: /%[1]s }, key: [], limit: %[2]d/1s, algorithm: fixed_window,
@@ -50,14 +49,12 @@ func limitRules() string {
 	return rules
 }
 
-// Two PoPs of two workers each share each limit through one region, and both are
-// flooded. Over both, a window admits no unit more than the limit, and at least
-// 98 % of what one exact limiter would have admitted.
+// Two PoPs of two workers each share each limit through one region, and both are flooded. Over both, a window admits no unit more than
+// the limit, and at least 98 % of what one exact limiter would have admitted.
 //
-// Units count in the window that they were charged to: that in which the request
-// was sent or, if it waited across a flip, the next one. So as long as the last
-// answer comes before the last window ends, all that was sent in K windows was
-// charged to these K windows, and may be K limits, to the unit.
+// Units count in the window that they were charged to: that in which the request was sent or, if it waited across a flip, the next one.
+// So as long as the last answer comes before the last window ends, all that was sent in K windows was charged to these K windows, and
+// may be K limits, to the unit.
 //
 // All limits are flooded at once: no request counts for two of them.
 func limitsHoldExactly(t *testing.T, s *stack.Stack) {
@@ -70,21 +67,15 @@ func limitsHoldExactly(t *testing.T, s *stack.Stack) {
 	for _, rule := range []string{"bucket-exact", "bucket-leased"} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			bucketHolds(t, s, rule)
+			thrice(t, func(user string) bool { return bucketHolds(t, s, rule, user) })
 		})
 	}
 }
 
-// holds looks at four windows. A machine that stands still for most of a
-// second wastes units too, so what was not used is looked at again, up to twice:
-// waste repeats. What was admitted beyond the limit fails at once.
+// holds looks at four windows. A machine that stands still for most of a second wastes units too, so what was not used is looked at
+// again, up to twice: waste repeats. What was admitted beyond the limit fails at once.
 func holds(t *testing.T, s *stack.Stack, c limitCase) {
-	for range 3 {
-		if r := fourWindows(t, s, c); check(t, r) || t.Failed() {
-			return
-		}
-	}
-	t.Error("three times less than 98 % of the limit was used")
+	thrice(t, func(string) bool { return check(t, fourWindows(t, s, c)) })
 }
 
 func fourWindows(t *testing.T, s *stack.Stack, c limitCase) result {
@@ -112,8 +103,7 @@ type result struct {
 	exact    int64 // what one exact limiter would have admitted
 }
 
-// check fails the test if too much was admitted, and reports whether enough was:
-// 98 % of what one exact limiter would have admitted.
+// check fails the test if too much was admitted, and reports whether enough was: 98 % of what one exact limiter would have admitted.
 func check(t *testing.T, r result) bool {
 	t.Helper()
 	t.Logf("%d requests, %.0f per second; admitted %d units, at most %d; one exact limiter %d (%.1f %%)",
@@ -124,26 +114,24 @@ func check(t *testing.T, r result) bool {
 	return 100*r.admitted >= 98*r.exact
 }
 
-// A token bucket admits in any interval at most its burst and what refills in it,
-// plus what was out on lease when the interval began: nothing, for a new key. What
-// refilled in the last half second may be on its way to the PoPs, who ask every
-// 100 ms on a machine that keeps up; nothing else is missing. Where the machine stood
-// still at the end of the interval, more is on its way: what was only late comes in the
-// next second, what was wasted does not come at all.
-func bucketHolds(t *testing.T, s *stack.Stack, rule string) {
+// A token bucket admits in any interval at most its burst and what refills in it, plus what was out on lease when the interval began:
+// nothing, for a new key. What refilled in the last half second may be on its way to the PoPs, who ask every 100 ms on a machine that
+// keeps up; nothing else is missing. Where the machine stood still at the end of the interval, more is on its way: what was only late
+// comes in the next second, what was wasted does not come at all. Then bucketHolds is false.
+func bucketHolds(t *testing.T, s *stack.Stack, rule, user string) bool {
 	const rate, burst = 100, 300
 	begin := time.Now()
 	until := begin.Add(4 * time.Second)
 	var admitted, sent int64
 	for range 7 {
-		tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/"+rule, "x-user", "flood"), Until: until})
+		tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/"+rule, "x-user", user), Until: until})
 		admitted, sent = admitted+tally.OK(), sent+tally.Sent()
 		most := burst + int64(rate*time.Since(begin).Seconds()) + 1
 		exact := min(sent, burst+int64(rate*until.Sub(begin).Seconds())-rate/2)
 		if check(t, result{tally, admitted, most, exact}) || t.Failed() {
-			return
+			return true
 		}
 		until = time.Now().Add(time.Second)
 	}
-	t.Error("less than 98 % of the limit was used")
+	return false
 }
