@@ -49,19 +49,18 @@ func TestActualCost(t *testing.T) {
 			if got := r.Governing(rule.AnyHeaders).Remaining; got != before+60-used {
 				t.Errorf("%s, %q: %d remain, and %d before", tier, stated, got, before)
 			}
-			w.passes(13_200) // what idles in leases comes back
-			if got := w.left(); got != 5000-used {
-				t.Errorf("%s, %q: %d left, want %d", tier, stated, got, 5000-used)
-			}
+			w.leaves(13_200, 5000-used, tier, stated)
 		}
 	}
 }
 
-// left is what is left of the only rule and key.
-func (w *world) left() int64 {
-	r := w.costly(0, 1)
-	defer w.costs(0, r, "1")
-	return r.Governing(rule.AnyHeaders).Remaining + 1
+// leaves expects that so much of the only rule and key is left a while later, when what idles in leases has come back.
+func (w *world) leaves(after lease.Millis, want int64, of ...any) {
+	w.t.Helper()
+	w.passes(after)
+	if got := w.costly(0, 1).Governing(rule.AnyHeaders).Remaining + 1; got != want {
+		w.t.Errorf("%v: %d left, want %d", of, got, want)
+	}
 }
 
 // TestStreamsEndAtOnce: streams that have reserved many times the burst of a bucket end together, and what they give back is
@@ -81,10 +80,7 @@ func TestStreamsEndAtOnce(t *testing.T) {
 		for _, r := range streams {
 			w.costs(0, r, "0")
 		}
-		w.passes(1200)
-		if got := w.left(); got != 80 {
-			t.Errorf("%s: %d left, want 80", more, got)
-		}
+		w.leaves(1200, 80, more)
 	}
 }
 
@@ -116,10 +112,7 @@ func TestMaxStream(t *testing.T) {
 			r := w.costly(0, 60)
 			w.passes(lasts) // the key is not used meanwhile
 			w.costs(0, r, fmt.Sprint(cost[1]))
-			w.passes(13_000)
-			if got := w.left(); got != 5000-cost[0] {
-				t.Errorf("%s, after %d ms: %d left, want %d", tier, lasts, got, 5000-cost[0])
-			}
+			w.leaves(13_000, 5000-cost[0], tier, lasts)
 		}
 	}
 }
@@ -139,14 +132,9 @@ func TestDebtOfResponses(t *testing.T) {
 			}
 			for range 3 {
 				w.pass(1200)
-				for len(w.calls) > 0 {
-					w.lose(0, applied)
-				}
+				w.cut(applied)
 			}
-			w.passes(25_000)
-			if got := w.left(); got != 5000-404 {
-				t.Errorf("%s, applied %v: %d left", tier, applied, got)
-			}
+			w.leaves(25_000, 5000-404, tier, applied)
 		}
 		w := newWorld(t, 1, tokensRule(320, more))
 		var streams []*Request
@@ -177,9 +165,6 @@ func TestCountedCost(t *testing.T) {
 			w.workers[0].Settle(w.now, r, settle.Response{Ends: true, Cost: func(*settle.Actual) (string, bool) { return "20", true }})
 			w.ends(0, r)
 		}
-		w.passes(13_000)
-		if got := w.left(); got != 4960 {
-			t.Errorf("%s: %d left, want 4960", tier, got)
-		}
+		w.leaves(13_000, 4960, tier)
 	}
 }

@@ -16,9 +16,6 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
-const userRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],
-	"limit":"100/1h","algorithm":"fixed_window"}]}`
-
 // Who waits for the same answer is served as if each had asked alone: a costly request
 // that does not fit rejects no cheap one behind it.
 func TestCostlyRequestsRejectNoCheapOnes(t *testing.T) {
@@ -145,10 +142,10 @@ func TestRetryJitter(t *testing.T) {
 // A stream that ends while it waits is not decided, and what comes for it is kept for others: a grant is written however often
 // other workers are faster.
 func TestGrantOutlastsRaces(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	again := w.request(0, "/v1/", "ann")
+	w := newWorld(t, 1, fmtRule("100/1h"))
+	again := w.request(0, "/", "ann")
 	w.workers[0].End(w.now, again)
-	w.send(0, again, "/v1/", "bob")
+	w.send(0, again, "/", "bob")
 	left := w.race(100)
 	if w.answer(0); again.Outcome != Wait {
 		t.Errorf("outcome %v by the answer to a request that ended", again.Outcome)
@@ -156,7 +153,7 @@ func TestGrantOutlastsRaces(t *testing.T) {
 	w.workers[0].End(w.now, again)
 	w.settle()
 	decided := len(w.decided)
-	if r := w.request(0, "/v1/", "ann"); r.Outcome != Admit || *left > 0 || decided > 0 {
+	if r := w.request(0, "/", "ann"); r.Outcome != Admit || *left > 0 || decided > 0 {
 		t.Errorf("outcome %v, %d races are left, %d requests that ended were decided", r.Outcome, *left, decided)
 	}
 }
@@ -164,10 +161,10 @@ func TestGrantOutlastsRaces(t *testing.T) {
 // race lets another worker be faster so many times.
 func (w *world) race(times int) (left *int) {
 	w.store.Between = func() {
-		for key, v := range w.store.Values {
+		for _, v := range w.store.Values {
 			if times > 0 {
 				w.store.Version++
-				w.store.Values[key] = tabletest.Value{Data: v.Data, Version: w.store.Version}
+				v.Version = w.store.Version
 			}
 		}
 		times--
@@ -271,9 +268,9 @@ func TestOthersComeAfterTheSuspect(t *testing.T) {
 
 // A key without a limit has no quota to state.
 func TestUnlimitedKey(t *testing.T) {
-	w := newWorld(t, 2, userRule)
+	w := newWorld(t, 2, fmtRule("100/1h"))
 	for i := range 9 { // the first by the region, the last from a lease or a sublease, by two workers
-		r := w.request(i%2, "/v1/", "ann")
+		r := w.request(i%2, "/", "ann")
 		for len(w.calls) > 0 {
 			w.answerAs(0, func(m *wire.Response) { m.Grants[0].Limit = lease.Unlimited })
 		}
@@ -291,7 +288,7 @@ func fmtRule(limit string) string {
 // Before there are rules, before_rules decides; with the region away it goes on so.
 func TestBeforeRules(t *testing.T) {
 	for _, deny := range []bool{false, true} {
-		w := &world{t: t, now: 1000, store: tabletest.New(), region: newRegion(t, mustRules(t, userRule))}
+		w := &world{t: t, now: 1000, store: tabletest.New(), region: newRegion(t, mustRules(t, fmtRule("100/1h")))}
 		w.config = rulebook.Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, Hash: 1}
 		x := w.start()
 		w.collect()

@@ -17,7 +17,7 @@ func TestDebtOfUnknownRule(t *testing.T) {
 	w := newWorld(t, 1, fmtRule("20/24h"))
 	for range 5 {
 		w.request(0, "/", "ann")
-		w.cut()
+		w.cut(false)
 	}
 	w.region.use(mustRules(t, `{"rules":[{"name":"other","key":[],"limit":"1/1h"}]}`))
 	for ms := 0; ms < 60_000; ms += 100 {
@@ -123,7 +123,7 @@ func TestTableComesBackToEmpty(t *testing.T) {
 			case 5, 6:
 				w.settle()
 			case 7:
-				w.cut()
+				w.cut(false)
 			case 8:
 				w.pass(lease.Millis(rapid.SampledFrom([]int{1, 50, 300, 3000, 12_000}).Draw(t, "time")))
 			case 9:

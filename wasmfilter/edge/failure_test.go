@@ -7,21 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
-	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 )
 
 const failRule = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","on_failure":%s}]}`
-
-// cut answers every call with a timeout.
-func (w *world) cut() {
-	for range 100 {
-		if len(w.calls) == 0 {
-			return
-		}
-		w.lose(0, false)
-	}
-	w.t.Fatal("the calls do not end")
-}
 
 // With the region away, new keys go by on_failure. A share is that of the region if all regions share the rule, once the region
 // has told it. A region that lacks the rule is not away: this PoP's share of the rule holds, whatever on_failure is.
@@ -62,7 +50,7 @@ func TestOnFailure(t *testing.T) {
 		for range 30 {
 			r := w.request(0, "/r", "ann")
 			if c.fails == 0 {
-				w.cut()
+				w.cut(false)
 			}
 			w.settle()
 			if r.Outcome == Admit && r.Degraded {
@@ -186,21 +174,12 @@ func FuzzReply(f *testing.F) {
 		if r.Outcome == Wait {
 			t.Fatal("still waits")
 		}
-		w.cut()
+		w.cut(false)
 		for range 5 {
 			w.request(0, "/", "ann")
-			w.cut()
+			w.cut(false)
 		}
 		w.pass(1000)
-	})
-}
-
-// Whatever the text: an error or a configuration that a worker can start with.
-func FuzzReadConfig(f *testing.F) {
-	f.Add([]byte(`{"region_cluster":"r","table_pages":64,"rules":{"rules":[]}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, _ := rulebook.ReadConfig(text)
-		New(c, tabletest.New(), [6]uint64{1, 2, 3, 4, 5, 6}, 1, 1)
 	})
 }
 

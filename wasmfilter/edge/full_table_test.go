@@ -9,13 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newNarrowWorld is a world whose table has 2^pagesLog2 pages.
-func newNarrowWorld(t tester, workers, pagesLog2 int, rules string) *world {
-	w := newWorld(t, 0, rules)
-	w.config.PagesLog2 = pagesLog2
-	return w.starts(workers)
-}
-
 // admits counts how many of some requests of a user are admitted.
 func (w *world) admits(requests int, path, user string) (n int) {
 	for range requests {
@@ -26,17 +19,15 @@ func (w *world) admits(requests int, path, user string) (n int) {
 	return n
 }
 
-const manyAndFew = `{"rules":[
-	{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"%s},
-	{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","on_failure":"allow"%s}]}`
-
 // While the region is away every key owes. Those of one rule that find no place are
 // admitted without being noted; the others' debts and other rules' places stay.
 func TestDebtsMakeRoom(t *testing.T) {
-	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, "", `,"scope":"pop"`))
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"},
+		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","scope":"pop"}]}`)
 	for i := range 2000 {
 		w.request(0, "/a", fmt.Sprint("debt", i))
-		w.cut()
+		w.cut(false)
 	}
 	for i := range 32 {
 		if n := w.admits(8, "/b", fmt.Sprint("new", i)); n != 5 {
@@ -71,7 +62,9 @@ func TestFullTableNeverResetsAKey(t *testing.T) {
 		algorithm := func() string {
 			return rapid.SampledFrom([]string{"fixed_window", "sliding_window", "token_bucket"}).Draw(t, "algorithm")
 		}
-		w := newNarrowWorld(t, 2, rapid.IntRange(0, 1).Draw(t, "pages"), fmt.Sprintf(rules, algorithm(), algorithm()))
+		w := newWorld(t, 0, fmt.Sprintf(rules, algorithm(), algorithm()))
+		w.config.PagesLog2 = rapid.IntRange(0, 1).Draw(t, "pages")
+		w.starts(2)
 		got := map[string]int{}
 		users := rapid.IntRange(30, 120).Draw(t, "users")
 		for range rapid.IntRange(1, 12).Draw(t, "floods") {

@@ -73,7 +73,6 @@ const shownRules = `{"rules":[
 func TestWatch(t *testing.T) {
 	w := newWorld(t, 2, shownRules)
 	expect := w.expectReports
-	over := &quotav1.ReportResponse{Protocol: wire.Protocol}
 	w.admit(0, "/v1/a", "ann")
 	expect("nobody watches", 60_000, 1, 1)
 	w.watched(nil)
@@ -87,7 +86,7 @@ func TestWatch(t *testing.T) {
 	if all := expect("somebody watches", 9500, 9, 12); all[0].at > begin+100*limit.Millisecond {
 		t.Errorf("the first report comes %d µs after the answer", all[0].at-begin)
 	}
-	w.region.watch, w.region.shows = 0, over
+	w.region.watch, w.region.shows = 0, &quotav1.ReportResponse{Protocol: wire.Protocol}
 	expect("nobody watches any more", 10_000, 0, 2)
 	w.watched(nil)
 	expect("a worker without requests, which fetches rules", 8000, 2, 8)
@@ -255,13 +254,8 @@ func TestShowsFailures(t *testing.T) {
 	for range 40 {
 		w.request(0, "/v1/a", "bob")
 		w.pass(100)
-		for i := 0; i < len(w.calls); {
-			if w.calls[i].call.Path == uplink.ReportPath {
-				w.answer(i)
-			} else {
-				w.lose(i, false)
-			}
-		}
+		w.answerThose(func(c madeCall) bool { return c.call.Path == uplink.ReportPath })
+		w.cut(false)
 	}
 	w.workers[0].Problem(w.now-300, strings.Repeat("é", 101))
 	w.pass(1000)

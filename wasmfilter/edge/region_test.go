@@ -10,7 +10,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 
-	v1 "github.com/weirlimit/weir/api/admin/v1"
+	"pgregory.net/rapid"
+
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
@@ -27,7 +28,7 @@ import (
 // region is the service of a region, with counters in memory. A call that it rejects or warns about fails the test.
 type region struct {
 	*service.Service
-	t       tester
+	t       rapid.TB
 	handler *service.Handler
 	memory  *memory.Store
 	set     *rule.Set
@@ -52,7 +53,7 @@ type shown struct {
 	*quotav1.ReportRequest
 }
 
-func newRegion(t tester, set *rule.Set) *region {
+func newRegion(t rapid.TB, set *rule.Set) *region {
 	g := &region{t: t, wall: wallStart, keys: map[string]bool{}, traces: map[string]bool{}}
 	now := func() limit.Micros { return g.wall }
 	g.memory = memory.New(memory.Config{MaxKeys: 1 << 20, MaxBytes: 1 << 30, Now: now})
@@ -133,15 +134,9 @@ func (g *region) Take(from any, r *quotav1.ReportRequest) (*quotav1.ReportRespon
 	return cmp.Or(g.shows, new(quotav1.ReportResponse)), nil
 }
 
-// counter is the counter of a key at a time of day.
-func (g *region) counter(wall limit.Micros, rule, key string) v1.Counter {
-	g.wall = wall
-	all := fatal.Get(g.Peek(context.Background(), rule, []byte(key)))(g.t)
-	return all[0]
-}
-
 // spent is how many units of a key's limit are charged at a time of day.
 func (g *region) spent(wall limit.Micros, rule, key string) int64 {
-	c := g.counter(wall, rule, key)
-	return c.Limit - c.Remaining
+	g.wall = wall
+	counter := fatal.Get(g.Peek(context.Background(), rule, []byte(key)))(g.t)[0]
+	return counter.Limit - counter.Remaining
 }

@@ -150,7 +150,7 @@ func TestSlotThatFailureAdmits(t *testing.T) {
 	r := w.request(0, "/", "ann")
 	w.race(1 << 30)
 	for inUse := int64(2); inUse >= 1; inUse-- {
-		w.cut()
+		w.cut(false)
 		for _, hd := range w.workers[0].slots.holdings {
 			if hd.inUse != inUse || r.Outcome != Admit {
 				t.Errorf("%d slots are in use, want %d, outcome %d", hd.inUse, inUse, r.Outcome)
@@ -186,13 +186,7 @@ func (w *world) stay(t *rapid.T) {
 // 300 ms.
 func (w *world) passLate(t *rapid.T) {
 	w.pass(lease.Millis(rapid.IntRange(1, 99).Draw(t, "ms")))
-	for i := 0; i < len(w.calls); {
-		if w.now-w.calls[i].at >= 200 || rapid.Bool().Draw(t, "answered") {
-			w.answer(i)
-		} else {
-			i++
-		}
-	}
+	w.answerThose(func(c madeCall) bool { return w.now-c.at >= 200 || rapid.Bool().Draw(t, "answered") })
 }
 
 // A slot that is freed in one PoP can be had in another within two lease intervals:
@@ -230,10 +224,8 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 	for _, scope := range []string{"region", "pop"} {
 		t.Run(scope, func(t *testing.T) {
 			w := newWorld(t, 4, fewSlotsRules(3, scope))
-			for range 3 { // worker 0 holds all slots, and uses one
-				if !w.admit(0, "/", "ann") {
-					t.Fatal("rejected")
-				}
+			if n := w.admits(3, "/", "ann"); n != 3 { // worker 0 holds all slots, and uses one
+				t.Fatalf("%d of 3 streams are admitted", n)
 			}
 			var first []*Request
 			for _, hd := range w.workers[0].slots.holdings {

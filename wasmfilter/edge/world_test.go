@@ -3,6 +3,8 @@ package edge
 import (
 	"strings"
 
+	"pgregory.net/rapid"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -14,16 +16,9 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
-// tester is what *testing.T and *rapid.T have in common.
-type tester interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
-
 // world is a PoP of several workers and its region, in virtual time.
 type world struct {
-	t       tester
+	t       rapid.TB
 	now     lease.Millis
 	store   *tabletest.Store
 	region  *region
@@ -43,7 +38,7 @@ type madeCall struct {
 
 const wallStart = limit.Micros(1_800_000_000) * limit.Second
 
-func newWorld(t tester, workers int, rules string) *world {
+func newWorld(t rapid.TB, workers int, rules string) *world {
 	t.Helper()
 	set := mustRules(t, rules)
 	w := &world{t: t, now: 1_000_000, store: tabletest.New(), region: newRegion(t, set)}
@@ -61,7 +56,7 @@ func (w *world) starts(workers int) *world {
 	return w
 }
 
-func mustRules(t tester, text string) *rule.Set {
+func mustRules(t rapid.TB, text string) *rule.Set {
 	t.Helper()
 	return fatal.Get(read.JSON([]byte(text)))(t)
 }
@@ -166,12 +161,18 @@ func (w *world) take(i int) madeCall {
 }
 
 // settle answers all calls, and those that follow.
-func (w *world) settle() {
+func (w *world) settle() { w.each(w.answer) }
+
+// cut has all calls time out, and those that follow: applied is whether they reached the region.
+func (w *world) cut(applied bool) { w.each(func(i int) { w.lose(i, applied) }) }
+
+// each does with the first call, until there is none, what ends it.
+func (w *world) each(end func(i int)) {
 	for range 1000 {
 		if len(w.calls) == 0 {
 			return
 		}
-		w.answer(0)
+		end(0)
 	}
 	w.t.Fatal("the calls do not end")
 }
@@ -202,8 +203,13 @@ func (w *world) millisecond(trip lease.Millis) {
 		}
 		w.collect()
 	}
+	w.answerThose(func(c madeCall) bool { return w.now >= c.at+trip })
+}
+
+// answerThose lets the region answer the calls of which this is true.
+func (w *world) answerThose(is func(madeCall) bool) {
 	for i := 0; i < len(w.calls); {
-		if w.now >= w.calls[i].at+trip {
+		if is(w.calls[i]) {
 			w.answer(i)
 		} else {
 			i++

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/table/tabletest"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
@@ -27,13 +29,11 @@ type envoy struct {
 	start   func(e *envoy) *VM
 	vms     []*VM
 	ns      int64 // monotonic clock
-	shared  map[string]*sharedValue
-	cas     uint32
+	shared  *tabletest.Store
 	config  string
 	named   map[uint32]string // plugin contexts with another name than weir
 	known   map[string]string // properties of new streams
 	asked   []string          // properties that were asked for, while it is not nil
-	looked  counts            // headers of responses that were looked at
 	streams map[uint32]*exchange
 	next    uint32 // context
 	current uint32 // context whose callback runs
@@ -49,11 +49,6 @@ type envoy struct {
 	crossed crossings // of the module's VMs, since a test last set it
 	wakes   bool      // waiting streams are finished on threads of their own
 	woken   []uint32  // streams that are to be finished
-}
-
-type sharedValue struct {
-	data []byte
-	cas  uint32
 }
 
 // exchange is a request and what becomes of it.
@@ -76,13 +71,6 @@ type exchange struct {
 	tags     string      // filter state weir.*, in the order in which it was set
 }
 
-// replace is what Envoy does with a header of the response, whoever set it.
-func (x *exchange) replace(name, value string) {
-	named := func(h [2]string) bool { return h[0] == name }
-	x.upstream, x.response = slices.DeleteFunc(x.upstream, named), slices.DeleteFunc(x.response, named)
-	x.response = append(x.response, [2]string{strings.Clone(name), value})
-}
-
 // httpCall is a call in flight.
 type httpCall struct {
 	id      uint32
@@ -94,6 +82,8 @@ type httpCall struct {
 	timeout uint32
 	status  string
 	answer  []byte
+	watch   uint32 // watch_ms of a region's answer
+	failed  bool   // it could not be made after all
 }
 
 // pluginContext is the root context of the plugin in every VM.
@@ -104,7 +94,7 @@ const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":
 // newEnvoy is an Envoy with so many VMs that have got their rules.
 func newEnvoy(t *testing.T, start func(*envoy) *VM, config string, vms int) *envoy {
 	e := &envoy{
-		t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]*sharedValue{},
+		t: t, start: start, ns: 5e12, config: config, next: 100, shared: tabletest.New(),
 		known:   map[string]string{PeerAddress: "192.0.2.7:4711"},
 		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
 	}
@@ -115,14 +105,13 @@ func newEnvoy(t *testing.T, start func(*envoy) *VM, config string, vms int) *env
 	return e
 }
 
-func (e *envoy) addVM() int {
+func (e *envoy) addVM() {
 	i := len(e.vms)
 	e.vms = append(e.vms, nil)
 	e.vms[i] = e.start(e)
 	e.run(i, pluginContext, func(g *VM) {
 		g.Configure(pluginContext, len(e.config))
 	})
-	return i
 }
 
 // run runs a callback of a VM. Of one that finishes more streams than mostFinished, the stack may overflow.
@@ -235,10 +224,8 @@ func (e *envoy) settle(f func(*httpCall)) {
 }
 
 func (e *envoy) inFlight() (calls []*httpCall) {
-	for id := uint32(0); id <= e.next+1000 && len(calls) < len(e.calls); id++ {
-		if c := e.calls[id]; c != nil {
-			calls = append(calls, c)
-		}
+	for _, id := range slices.Sorted(maps.Keys(e.calls)) {
+		calls = append(calls, e.calls[id])
 	}
 	return calls
 }
@@ -247,7 +234,13 @@ func (e *envoy) deliver(c *httpCall) {
 	delete(e.calls, c.id)
 	e.answers = c
 	e.crossed.callbacks.add("http_call_response")
-	e.run(c.vm, c.plugin, func(g *VM) { g.CallResponse(c.plugin, c.id, len(c.answer)) })
+	e.run(c.vm, c.plugin, func(g *VM) {
+		if c.failed {
+			g.CallFailed(c.plugin, c.id)
+		} else {
+			g.CallResponse(c.plugin, c.id, len(c.answer))
+		}
+	})
 	e.answers = nil
 }
 
@@ -291,7 +284,7 @@ func answering(decide func(*wire.Want) wire.Grant) func(*httpCall) {
 		if err := q.Decode(c.body); err != nil {
 			panic(err)
 		}
-		a := wire.Response{Protocol: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
+		a := wire.Response{Protocol: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1, WatchMs: c.watch}
 		for i := range q.Wants {
 			a.Grants = append(a.Grants, decide(&q.Wants[i]))
 		}
@@ -323,12 +316,7 @@ func (e *envoy) plugin() uint32 {
 }
 
 func (e *envoy) logged(part string) bool {
-	for _, l := range e.logs {
-		if strings.Contains(l, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.logs, func(line string) bool { return strings.Contains(line, part) })
 }
 
 // encodeMap and decodeMap are the ABI's form of headers.
@@ -370,28 +358,14 @@ func (h nativeHost) Wake(stream uint32) bool {
 }
 
 func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) {
-	v := h.shared[string(key)]
-	if v == nil {
-		h.crossed.crosses("get_shared_data", 0, len(key))
-		return nil, 0, false
-	}
-	h.crossed.crosses("get_shared_data", len(v.data), len(key))
-	return v.data, v.cas, true
+	value, version, ok := h.shared.Get(key)
+	h.crossed.crosses("get_shared_data", len(value), len(key))
+	return value, version, ok
 }
 
-// Set writes in place: what Get has returned lapses.
 func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
 	h.crossed.crosses("set_shared_data", 0, len(key)+len(value))
-	v := h.shared[string(key)]
-	if v == nil {
-		v = &sharedValue{}
-		h.shared[string(key)] = v
-	} else if cas != 0 && cas != v.cas {
-		return table.Raced
-	}
-	h.cas++
-	v.data, v.cas = append(v.data[:0], value...), h.cas
-	return table.Stored
+	return h.shared.Set(key, value, cas)
 }
 
 func (h nativeHost) Log(_ Level, message string) { h.logs = append(h.logs, message) }
@@ -403,7 +377,7 @@ func (h nativeHost) Now() lease.Millis {
 
 func (h nativeHost) Wall() limit.Micros {
 	h.crossed.crosses("clock", 0, 0)
-	return limit.Micros(wallStart/1e3 + h.ns/1e3)
+	return 1_800_000_000*limit.Second + limit.Micros(h.ns/1e3)
 }
 
 func (h nativeHost) Entropy() [6]uint64      { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
@@ -451,14 +425,10 @@ func (h nativeHost) ResponseTrailer(name string) (string, bool) {
 	return v, v != ""
 }
 
-func (h nativeHost) ResponseNumber(path string) (string, bool) {
-	v := header(h.stream().trailers, path)
-	return v, v != ""
-}
+func (h nativeHost) ResponseNumber(path string) (string, bool) { return h.ResponseTrailer(path) }
 
 // responseHeader is one of the upstream's response.
 func (h nativeHost) ResponseHeader(name string) (string, bool) {
-	h.looked.add(name)
 	v := header(h.stream().upstream, name)
 	h.crossed.crosses("get_header_map_value", len(v), len(name))
 	return v, v != ""
@@ -470,9 +440,12 @@ func (h nativeHost) AddResponseHeader(name, value string) {
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
 
+// ReplaceResponseHeader sets a header, whoever has set it before.
 func (h nativeHost) ReplaceResponseHeader(name, value string) {
 	h.crossed.crosses("replace_header_map_value", 0, len(name)+len(value))
-	h.stream().replace(name, strings.Clone(value))
+	x, named := h.stream(), func(h [2]string) bool { return h[0] == name }
+	x.upstream, x.response = slices.DeleteFunc(x.upstream, named), slices.DeleteFunc(x.response, named)
+	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
 
 // setState is what Envoy does with filter state.
@@ -552,10 +525,7 @@ func (h nativeHost) Record(m uint32, v uint64) {
 	h.metrics[h.names[m]] = int64(v)
 }
 
-// wallStart is the time of day at which the monotonic clock was 0, in ns.
-const wallStart = int64(1_800_000_000) * 1e9
-
-// mustRules is for configurations with bundled rules.
+// withRules is a configuration with bundled rules.
 func withRules(t testing.TB, rules string) string {
 	t.Helper()
 	_ = fatal.Get(read.JSON([]byte(rules)))(t)

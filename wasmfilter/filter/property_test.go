@@ -60,26 +60,6 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// knows is a host that knows one thing.
-type knows struct {
-	Host
-	value string
-}
-
-func (k *knows) Property(string) (string, bool) { return k.value, true }
-
-func TestMetadataAllocatesNothing(t *testing.T) {
-	f := properties{host: &knows{value: double(1 << 50)}}
-	f.lookFor(&rule.Inputs{Metadata: []rule.Source{{From: rule.FromClaim, Name: "realm.id"}}}, "payload")
-	if n := testing.AllocsPerRun(1000, func() {
-		f.kept = f.kept[:0]
-		f.Metadata(0)
-		f.SAN()
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // No whole number below the bound passes for a text, and none is read as another.
 func FuzzWholeNumber(f *testing.F) {
 	for bits := range 52 {

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -75,24 +76,36 @@ func TestRejectionForm(t *testing.T) {
 }
 
 // Of several rules the headers state those that are not hidden; nothing of any, where a hidden
-// one rejects.
+// one rejects. X-RateLimit-* replace those of the upstream.
 func TestHeadersOffAmongOthers(t *testing.T) {
 	rules := withRules(t, `{"rules":[
 		{"name":"hidden","key":[],"limit":"3/1d","algorithm":"fixed_window","scope":"pop","headers":"off"},
 		{"name":"open","key":[],"limit":"9/1d","algorithm":"fixed_window","scope":"pop"},
-		{"name":"old","key":[],"limit":"99/1d","algorithm":"fixed_window","scope":"pop","headers":["x-unix"]}]}`)
+		{"name":"old","key":[],"limit":"99/1d","algorithm":"fixed_window","scope":"pop","headers":["x-draft03"]}]}`)
 	e := startNew(t, rules, 1)
-	x := e.get(0, "/")
-	if got := header(x.response, "ratelimit-policy"); got != `"open";q=9;w=86400` || !strings.HasPrefix(header(x.response, "ratelimit"), `"open";r=8;`) {
-		t.Errorf("admitted: %q", x.response)
+	x := e.send(0, ":path", "/")
+	x.upstream = [][2]string{
+		{"x-ratelimit-limit", "7"}, {"x-ratelimit-remaining", "6"}, {"x-ratelimit-reset", "5"}, {"ratelimit", `"up";r=1;t=9`},
 	}
-	if got := header(x.response, "x-ratelimit-remaining"); got != "98" {
-		t.Errorf("x-ratelimit-remaining is %q", got)
+	if e.complete(x); len(x.upstream) != 1 {
+		t.Errorf("of the upstream's headers remain %q", x.upstream)
+	}
+	for name, want := range map[string]string{
+		"ratelimit-policy": `"open";q=9;w=86400`, "ratelimit": `"open";r=8;t=52600`,
+		"x-ratelimit-limit": "99", "x-ratelimit-remaining": "98", "x-ratelimit-reset": "52600",
+	} {
+		if got := header(x.response, name); got != want {
+			t.Errorf("admitted: %s is %q, want %q", name, got, want)
+		}
 	}
 	e.get(0, "/")
 	e.get(0, "/")
 	if x = e.get(0, "/"); x.status != 429 || fmt.Sprint(x.names()) != "[content-type retry-after x-envoy-ratelimited]" {
 		t.Errorf("status %d, headers %q", x.status, x.response)
+	}
+	e = startNew(t, strings.Replace(rules, "x-draft03", "x-unix", 1), 1)
+	if x = e.get(0, "/"); header(x.response, "x-ratelimit-reset") != "1800057600" { // a time of day
+		t.Errorf("x-unix: %q", x.response)
 	}
 	e = startNew(t, strings.Replace(rules, "{", `{"ratelimit_headers":false,`, 1), 1)
 	if x = e.get(0, "/"); len(x.response) != 0 {
@@ -100,14 +113,17 @@ func TestHeadersOffAmongOthers(t *testing.T) {
 	}
 }
 
-// Clients and the access log get the name of an override by key that the region states, and get it from a lease, from the
-// table, from the cache of denials and at another worker. Metrics have the rule alone. It ends with the next reply.
-func TestOverrideByKeyIsNamed(t *testing.T) {
-	e := startNew(t, strings.Replace(withRules(t, userRules), "{", `{"span_tags":true,`, 1), 2)
+// Clients and the access log get the override that is used, by its name or its place. That of a key, which the region
+// states, they get from a lease, from the table, from the cache of denials and at another worker, until the next reply.
+// Counters have those of rules with a name.
+func TestOverridesAreNamed(t *testing.T) {
+	rules := withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-user":"eve"}},"limit":"300/1m"},
+		{"when":{"header":{"x-user":"tim"}},"limit":"3/1m"}]`)
+	e := startNew(t, strings.Replace(rules, "{", `{"span_tags":true,`, 1), 2)
 	grants := overriding("acme", lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
 	no := lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
-	ended := no
-	ended.Limit = 100
+	ended, few := no, no
+	ended.Limit, few.Limit = 100, 3
 	for i, c := range []struct {
 		worker   int
 		user     string
@@ -115,6 +131,7 @@ func TestOverrideByKeyIsNamed(t *testing.T) {
 		override string
 	}{
 		{0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {0, "ann", grants, "acme"}, {1, "ann", grants, "acme"},
+		{0, "eve", grantsOf(no), "gold"}, {0, "tim", grantsOf(few), "override-2"},
 		{0, "bob", overriding("globex", no), "globex"}, {0, "bob", grantsOf(ended), "globex"}, {1, "bob", grantsOf(ended), "globex"}, {1, "bob", grantsOf(ended), ""},
 	} {
 		if c.override == "" {
@@ -123,53 +140,35 @@ func TestOverrideByKeyIsNamed(t *testing.T) {
 		x := e.send(c.worker, ":path", "/v1/a", "x-user", c.user)
 		e.settle(c.answer)
 		e.complete(x)
-		policy, tag, name, outcome := `"user";q=100;w=60`, "", "user", "allowed"
+		policy, consistency, tag, name, outcome := `"user";q=100;w=60`, "leased", "", "user", "allowed"
 		if c.override != "" {
 			policy, tag, name = `"user";q=300;w=60`, "weir.override="+c.override+" ", "user/"+c.override
 		}
-		if c.user == "bob" {
-			outcome, tag = "denied", tag+"weir.key=bob weir.remaining=0 "
+		if c.user == "tim" {
+			policy, consistency = `"user";q=3;w=60`, "exact"
 		}
-		tag = "weir.rule=user weir.outcome=" + outcome + " weir.consistency=leased weir.degraded=false " + tag
+		if c.user != "ann" {
+			outcome, tag = "denied", tag+"weir.key="+c.user+" weir.remaining=0 "
+		}
+		tag = "weir.rule=user weir.outcome=" + outcome + " weir.consistency=" + consistency + " weir.degraded=false " + tag
 		if header(x.response, "ratelimit-policy") != policy || x.tags != tag {
 			t.Errorf("%d: headers %q, tags %q; want %s", i, x.response, x.tags, name)
 		}
-		if c.user == "bob" && (x.status != 429 || header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
+		if c.user != "ann" && (x.status != 429 || header(x.response, "x-weir-rule") != name || x.details != "weir-denied:"+name) {
 			t.Errorf("%d: status %d, details %s, headers %q; want %s", i, x.status, x.details, x.response, name)
 		}
 	}
 	e.pass(100)
-	for name := range e.metrics {
+	counted := map[string]int64{}
+	for name, n := range e.metrics {
 		if strings.Contains(name, "override") {
-			t.Errorf("there is a metric %s", name)
+			counted[name] = n
 		}
 	}
-}
-
-// Clients and the access log get the override that is used, by its name or its place. Counters
-// have those with a name.
-func TestOverrideIsNamed(t *testing.T) {
-	e := startNew(t, strings.Replace(withFields(t, `"overrides":[{"name":"gold","when":{"header":{"x-tier":"gold"}},"limit":"300/1m"},
-		{"when":{"header":{"x-tier":"tin"}},"limit":"3/1m"}]`), "{", `{"span_tags":true,`, 1), 1)
-	for tier, want := range map[string][3]string{ // name, consistency, override
-		"gold": {"user/gold", "leased", "weir.override=gold "}, "tin": {"user/override-2", "exact", "weir.override=override-2 "}, "": {"user", "leased", ""},
-	} {
-		x := rejectedBy(e, "x-tier", tier)
-		if header(x.response, "x-weir-rule") != want[0] || x.details != "weir-denied:"+want[0] {
-			t.Errorf("%q: details %s, headers %q", tier, x.details, x.response)
-		}
-		if x.tags != "weir.rule=user weir.outcome=denied weir.consistency="+want[1]+" weir.degraded=false "+want[2]+"weir.key=ann weir.remaining=0 " {
-			t.Errorf("%q: tags %q", tier, x.tags)
-		}
-	}
-	e.pass(100)
-	for name, want := range map[string]int64{
-		"weir.decisions.rule.user.override.gold.decision.denied": 1, "weir.decisions.rule.user.decision.denied": 2,
-		"weir.waits.rule.user.override.gold": 1, "weir.waits.rule.user": 2,
-	} {
-		if got := e.metrics[name]; got != want {
-			t.Errorf("%s is %d, want %d; %v", name, got, want, e.metrics)
-		}
+	if want := (map[string]int64{
+		"weir.decisions.rule.user.override.gold.decision.denied": 1, "weir.waits.rule.user.override.gold": 1,
+	}); !maps.Equal(counted, want) {
+		t.Errorf("overrides are counted as %v, want %v", counted, want)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// One response in 16, and the first after a tick, is looked at for its status and what the upstream states.
+// Responses count by their status and what the upstream states.
 func TestShedByResponses(t *testing.T) {
 	for _, c := range []struct {
 		success, name, value string
@@ -79,9 +79,6 @@ func TestShedByResponses(t *testing.T) {
 				e.complete(x)
 			}
 			e.pass(100)
-		}
-		if got := e.looked.String(); got != ":status (20), endpoint-load-metrics (20), endpoint-load-metrics-bin (20)" {
-			t.Errorf("looked at: %s", got)
 		}
 		if n := e.metrics["weir.shed_utilization_permille.rule.overload"]; n != c.utilization {
 			t.Errorf("%s: %s: utilization %d, want %d", c.name, c.value, n, c.utilization)

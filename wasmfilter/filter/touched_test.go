@@ -66,6 +66,7 @@ const touchedRules = `{"rules":[
 	{"name":"spent","match":{"path":{"prefix":"/spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window"},
 	{"name":"pop","match":{"path":{"prefix":"/pop/"}},"key":[{"header":"x-user-id"}],"limit":"1000000/1h","algorithm":"token_bucket","scope":"pop"},
 	{"name":"pop-spent","match":{"path":{"prefix":"/pop-spent/"}},"key":[{"header":"x-user-id"}],"limit":"1/1d","algorithm":"fixed_window","scope":"pop"},
+	{"name":"claim","match":{"path":{"prefix":"/claim/"}},"key":[{"claim":"realm.id"},"san"],"limit":"1000000/1h","algorithm":"token_bucket"},
 	{"name":"overload","match":{"path":{"prefix":"/shed/"}},"key":[{"header":"x-user-id"}],"shed":{"capacity":1000,
 		"classes":[{"class":"bulk","match":{"path":"/shed/export"}}]}}
 ]}`
@@ -150,16 +151,18 @@ func (q *quiet) Respond(int, string, []byte, []byte, int) {}
 
 // A warm request leaves no garbage, also while somebody watches.
 func TestAllocatesNothing(t *testing.T) {
-	for _, c := range touchedCases {
+	claim := touched{name: "admitted by a claim and a certificate", path: "/claim/", region: plenty, before: 200, warm: true}
+	for _, c := range append(touchedCases, claim) {
 		for _, watched := range []bool{false, true} {
 			if !c.warm {
 				continue
 			}
 			e := newEnvoy(t, startQuiet, withRules(t, touchedRules), 1)
+			e.known[jwtAuthnData+"payload\x00realm\x00id"], e.known[URISAN] = double(1<<50), "spiffe://example/one"
 			c.reach(e)
 			if watched {
-				v := watching(t)
-				if v.grants = c.region; v.grants == nil {
+				v := &viewer{t: t, grants: c.region}
+				if v.grants == nil {
 					v.grants = grantAll
 				}
 				e.send(0, ":path", "/one/thing", "x-user-id", "watched")
@@ -168,7 +171,12 @@ func TestAllocatesNothing(t *testing.T) {
 					t.Fatalf("%d reports", len(v.reports))
 				}
 			}
+			e.asked = []string{}
 			x, m := c.ask(e, "user-001"), e.vms[0]
+			if c.path == claim.path && len(e.asked) < 2 {
+				t.Errorf("%s: asks for %q alone", c.name, e.asked)
+			}
+			e.asked = nil
 			e.current, e.fetched = x.id, encodeMap(x.request)
 			if n := testing.AllocsPerRun(1000, func() {
 				m.RequestHeaders(x.id)

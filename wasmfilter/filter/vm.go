@@ -4,7 +4,7 @@
 // It implements the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md has the reason.
 //
 // Each callback and each call of the host costs a request some thousand instructions of Envoy and its engine, so there are
-// few. docs/edge-speed.md counts them for each kind of request. A rule that needs the client's address adds source.address
+// few; testdata/touched.md counts them for each kind of request. A rule that needs the client's address adds source.address
 // once per request. Metrics cost a request nothing: the worker counts them and adds them at every tick.
 package filter
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -51,7 +52,8 @@ func TestRacesUnderAHost(t *testing.T) {
 	if err := host.Wait(); err != nil {
 		t.Errorf("the host ends with %v:\n%s", err, log.String())
 	}
-	t.Log(lastLine(log.String()))
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	t.Log(lines[len(lines)-1])
 }
 
 // answerAll answers calls until the host ends, as a region does that is slow, fails or answers with garbage now and then.
@@ -107,9 +109,4 @@ func answerTo(rules bool, body []byte) []byte {
 		a.Grants = append(a.Grants, wire.Grant{Grant: g})
 	}
 	return a.Append(nil)
-}
-
-func lastLine(s string) string {
-	lines := bytes.Split(bytes.TrimSpace([]byte(s)), []byte("\n"))
-	return string(lines[len(lines)-1])
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -20,26 +21,19 @@ func TestReadConfigErrors(t *testing.T) {
 	})
 }
 
-func manyLabels(n int) string {
-	var labels []string
-	for i := range n {
-		labels = append(labels, fmt.Sprintf(`"l%d":"v"`, i))
-	}
-	return strings.Join(labels, ",")
-}
-
 func TestReadConfig(t *testing.T) {
-	c, err := ReadConfig([]byte(`{"region_cluster":"r","pop":"fra1","region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims","before_rules":"deny","table_pages":64,
-		"rules":{"rules":[{"name":"a","key":[],"limit":"5/1m"}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := fatal.Get(ReadConfig([]byte(`{"region_cluster":"r","pop":"fra1","region":"eu","labels":{"tier":"edge"},"jwt_payload":"claims","before_rules":"deny","table_pages":64,
+		"rules":{"rules":[{"name":"a","key":[],"limit":"5/1m"}]}}`)))(t)
 	if c.RegionCluster != "r" || c.Authority != "r" || c.PoP != "fra1" || !c.DenyBeforeRules || c.PagesLog2 != 6 ||
 		c.Region != "eu" || len(c.Labels) != 1 || c.Labels["tier"] != "edge" || c.JWTPayload != "claims" || c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.RulesEvery != 500 {
 		t.Errorf("%+v", c)
 	}
-	longest := `{"region_cluster":"r","pop":"` + strings.Repeat("p", 128) + `","labels":{"tier":"` + strings.Repeat("e", 64) + `",` + manyLabels(15) + `}}`
-	if c, err = ReadConfig([]byte(longest)); err != nil || len(c.Labels) != 16 || c.JWTPayload != "payload" {
+	longest := fmt.Sprintf(`{"region_cluster":"r","pop":%q,"labels":{"tier":%q`,
+		strings.Repeat("p", 128), strings.Repeat("e", 64))
+	for i := range 15 {
+		longest += fmt.Sprintf(`,"l%d":"v"`, i)
+	}
+	if c, err := ReadConfig([]byte(longest + "}}")); err != nil || len(c.Labels) != 16 || c.JWTPayload != "payload" {
 		t.Errorf("%v %+v", err, c)
 	}
 }

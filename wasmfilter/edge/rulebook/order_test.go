@@ -68,10 +68,7 @@ func TestRacingFetches(t *testing.T) {
 	store := tabletest.New()
 	all := workers(store, 2)
 	older, newer := limits(t, "1/1m"), limits(t, "2/1m")
-	store.Between = func() {
-		store.Between = nil
-		all[1].Offer(2000, newer.Version, 7, newer.Encode())
-	}
+	store.Between = func() { all[1].Offer(2000, newer.Version, 7, newer.Encode()) }
 	all[0].Offer(2000, older.Version, 6, older.Encode())
 	store.Between = nil
 	all[0].Note(2500, newer.Version, 9)

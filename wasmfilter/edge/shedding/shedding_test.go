@@ -21,7 +21,7 @@ import (
 
 // crowd is the workers of a PoP with one shed rule, and the requests that are in flight.
 type crowd struct {
-	t       interface{ Fatal(...any) }
+	t       rapid.TB
 	now     lease.Millis
 	store   table.Store
 	set     *rule.Set
@@ -32,7 +32,7 @@ type crowd struct {
 }
 
 // newCrowd makes workers with a rule of this capacity, with more fields of it and of its shed.
-func newCrowd(t interface{ Fatal(...any) }, workers, capacity int, more, fields string) *crowd {
+func newCrowd(t rapid.TB, workers, capacity int, more, fields string) *crowd {
 	c := &crowd{t: t, now: 1_000_000, store: tabletest.New()}
 	c.set = c.rules(capacity, more, fields)
 	for range workers {
@@ -42,12 +42,9 @@ func newCrowd(t interface{ Fatal(...any) }, workers, capacity int, more, fields 
 }
 
 func (c *crowd) rules(capacity int, more, fields string) *rule.Set {
-	set, err := read.JSON(fmt.Appendf(nil, `{"rules":[{"name":"overload",%s"key":[{"header":"x-user"}],"shed":{"capacity":%d,%s"classes":[
-		{"class":"critical","match":{"path":"/c"}},{"class":"low","match":{"path":"/l"}},{"class":"bulk","match":{"path":"/b"}}]}}]}`, more, capacity, fields))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return set
+	return fatal.Get(read.JSON(fmt.Appendf(nil, `{"rules":[{"name":"overload",%s"key":[{"header":"x-user"}],
+		"shed":{"capacity":%d,%s"classes":[{"class":"critical","match":{"path":"/c"}},{"class":"low","match":{"path":"/l"}},
+			{"class":"bulk","match":{"path":"/b"}}]}}]}`, more, capacity, fields)))(c.t)
 }
 
 // start adds a worker.
@@ -260,7 +257,7 @@ func TestManyWorkersOrNone(t *testing.T) {
 		t.Errorf("%d in flight, want 256", n)
 	}
 	c = newCrowd(t, 0, 5, "", "")
-	c.store = tabletest.Nowhere{}
+	c.store = new(tabletest.Store)
 	c.start()
 	if n := c.comes(10, shed.Critical); n != 5 {
 		t.Errorf("%d in flight by a worker alone", n)
@@ -348,8 +345,7 @@ func TestFewRequests(t *testing.T) {
 // A rule without classes rejects by chance: each client as often as another.
 func TestOneClass(t *testing.T) {
 	c := newCrowd(t, 0, 1, "", "")
-	set := fatal.Get(read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`)))(t)
-	c.set = set
+	c.set = fatal.Get(read.JSON([]byte(`{"rules":[{"name":"overload","key":[{"header":"x-user"}],"shed":{"capacity":1000,"profile":"fast"}}]}`)))(t)
 	for c.start(); c.rule(0).Ratio < 400_000; {
 		c.press(1, 1000, false, shed.Normal)
 	}

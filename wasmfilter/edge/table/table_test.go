@@ -276,25 +276,27 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// countShared counts a unit in the entry of a key or, where it finds no place, in the shared entry of its rule.
+func countShared(table *Table, k Key) Outcome {
+	e, _ := table.OpenShared(k)
+	e.Counter = limit.State{At: 1, Level: e.Counter.Level + 1}
+	outcome := table.Commit(start)
+	if outcome == Full {
+		table.Join().Counter = limit.State{At: 1, Level: 1}
+		outcome = table.Commit(start)
+	}
+	return outcome
+}
+
 // Counters without a place share one for each rule, of so many rules.
 func TestSharedEntries(t *testing.T) {
 	table := New(newMemory(), 'E', 0, neverIdle)
-	put := func(k Key) Outcome {
-		e, _ := table.OpenShared(k)
-		e.Counter = limit.State{At: 1, Level: e.Counter.Level + 1}
-		outcome := table.Commit(start)
-		if outcome == Full {
-			table.Join().Counter = limit.State{At: 1, Level: 1}
-			outcome = table.Commit(start)
-		}
-		return outcome
-	}
 	for n := range uint64(PageEntries) {
-		put(Key{Hash: n, Rule: 1})
+		countShared(table, Key{Hash: n, Rule: 1})
 	}
 	for rule := range uint32(maxShared) {
 		for n := range uint64(3) {
-			if o := put(Key{Hash: 100 + n, Rule: 2 + rule}); o != Stored {
+			if o := countShared(table, Key{Hash: 100 + n, Rule: 2 + rule}); o != Stored {
 				t.Fatalf("rule %d: %v", rule, o)
 			}
 		}
@@ -302,14 +304,14 @@ func TestSharedEntries(t *testing.T) {
 			t.Errorf("rule %d: shared %v, entry %+v", rule, shared, *e)
 		}
 	}
-	if o := put(Key{Hash: 100, Rule: 2 + maxShared}); o != Full {
+	if o := countShared(table, Key{Hash: 100, Rule: 2 + maxShared}); o != Full {
 		t.Errorf("one more shared entry: %v", o)
 	}
 	if e, shared := table.OpenShared(Key{Hash: 5, Rule: 1}); shared || e.Counter.Level != 1 {
 		t.Errorf("a key with a place: shared %v, entry %+v", shared, *e)
 	}
 	table.Eviction.Merge = func(_, _ *Entry, _ lease.Millis) bool { return true }
-	if o := put(Key{Hash: 100, Rule: 99}); o != Full {
+	if o := countShared(table, Key{Hash: 100, Rule: 99}); o != Full {
 		t.Errorf("a counter made room without a place for another shared entry: %v", o)
 	}
 }
@@ -387,25 +389,16 @@ func FuzzPage(f *testing.F) {
 			}
 			return true
 		})
-		table.Eviction = Eviction{
-			Merge: func(shared, e *Entry, _ lease.Millis) bool {
-				shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
-				return true
-			},
+		table.Eviction.Merge = func(shared, e *Entry, _ lease.Millis) bool {
+			shared.Counter = limit.State{At: 1, Level: shared.Counter.Level + e.Counter.Level}
+			return true
 		}
-		k := Key{Hash: 9, Text: []byte("k")}
 		for rule := range uint32(9) {
-			k.Rule, k.Hash = rule, k.Hash+1
-			e, _ := table.OpenShared(k)
-			if e.Counter.At = 1; table.Commit(start) == Full {
-				table.Join().Counter.At = 1
-				table.Commit(start)
-			}
-			if table.page.count > maxEntries {
+			if countShared(table, Key{Hash: 10 + uint64(rule), Rule: rule, Text: []byte("k")}); table.page.count > maxEntries {
 				t.Fatalf("%d entries", table.page.count)
 			}
 		}
-		k = Key{Hash: 9, Text: []byte("k")}
+		k := Key{Hash: 9, Text: []byte("k")}
 		table.Open(k).Overdrawn = 8
 		if o := table.Commit(start); o == Stored && table.Open(k).Overdrawn != 8 {
 			t.Fatal("what was written is not there")

@@ -82,6 +82,14 @@ func (w *way) made() (all string) {
 	return strings.TrimSpace(all)
 }
 
+// expect reports calls that are others than these.
+func (w *way) expect(when, calls, want string) {
+	w.t.Helper()
+	if calls != want {
+		w.t.Errorf("%s: calls %q, want %q", when, calls, want)
+	}
+}
+
 // answer answers the call that has been made after so many others.
 func (w *way) answer(call uint64) {
 	f := w.flights[call]
@@ -104,9 +112,7 @@ func TestGathers(t *testing.T) {
 	} {
 		w.now = c.now
 		w.asks(c.asks, "k", c.waits)
-		if got := w.at(c.now); got != c.calls {
-			t.Errorf("at %d: calls %q, want %q", c.now, got, c.calls)
-		}
+		w.expect(fmt.Sprint("at ", c.now), w.at(c.now), c.calls)
 	}
 }
 
@@ -117,9 +123,7 @@ func TestLateAsksTravelApart(t *testing.T) {
 	w.asks(1, "a", 88)
 	w.asks(2, "b", 87)
 	w.asks(1, "c", 100)
-	if got := w.at(1000); got != "2 in 88 ms 2 in 87 ms" {
-		t.Errorf("calls %q", got)
-	}
+	w.expect("asks with little time left", w.at(1000), "2 in 88 ms 2 in 87 ms")
 	for call := uint64(3); call <= 5; call++ {
 		w.asks(1, "k", 50)
 		w.at(1001)
@@ -190,9 +194,7 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 	w.GiveBack(w.policy, table.Key{}, holder.Part{})
 	w.asks(600, "k", lease.Never)
-	if got := w.at(w.now + 10); got != "1024 in 100 ms 776 in 100 ms" {
-		t.Errorf("calls %q", got)
-	}
+	w.expect("600 asks and 1200 reports", w.at(w.now+10), "1024 in 100 ms 776 in 100 ms")
 	f := w.flights[1]
 	if len(f.Asks) != 512 || len(f.Reports) != wire.MaxWants-512 || f.Reports[0].Account || !f.Reports[1].Account {
 		t.Errorf("%d asks and %d reports in the first call", len(f.Asks), len(f.Reports))
@@ -220,21 +222,14 @@ func TestGivesBack(t *testing.T) {
 	w.asks(1, "k", 100)
 	w.at(1001)
 	w.ReturnSoon(w.policy, table.Key{Text: []byte("k")}, part)
-	if got := w.at(1002); got != "" {
-		t.Errorf("beside a call in flight: %q", got)
-	}
+	w.expect("beside a call in flight", w.at(1002), "")
 	w.answer(1)
-	if got := w.at(1002); got != "1 in 100 ms" {
-		t.Errorf("after its answer: %q", got)
-	}
+	w.expect("after its answer", w.at(1002), "1 in 100 ms")
 	w.answer(2)
 	w.GiveBack(w.policy, table.Key{Text: []byte("k")}, part)
-	if got := w.at(1003); got != "" {
-		t.Errorf("what can wait leaves with %q", got)
-	}
-	if w.Tick(1100); w.made() != "1 in 100 ms" {
-		t.Error("nothing is given back with a tick")
-	}
+	w.expect("what can wait", w.at(1003), "")
+	w.Tick(1100)
+	w.expect("what can wait, with a tick", w.made(), "1 in 100 ms")
 	for call := uint64(3); call <= 5; call++ {
 		w.End(1100, call, CallTimedOut, nil)
 		w.asks(1, "k", 100)
@@ -273,26 +268,22 @@ func TestWhatResponsesLeave(t *testing.T) {
 	if n := len(w.lane.reports); n != 5 || w.lane.reports[0].Want.Unused != 7 {
 		t.Errorf("%d reports, the first of %d units", n, w.lane.reports[0].Want.Unused)
 	}
-	if w.Tick(1999); w.made() != "" {
-		t.Error("what can wait makes a call")
-	}
-	if w.Tick(2000); w.made() != "5 in 100 ms" {
-		t.Error("it waits for longer than a second")
-	}
+	w.Tick(1999)
+	w.expect("what can wait", w.made(), "")
+	w.Tick(2000)
+	w.expect("what has waited for a second", w.made(), "5 in 100 ms")
 	w.answer(1)
 	leave(2100, 1, 1, 7)
 	if w.Settle(w.policy, table.Key{}, holder.Part{Units: 1}); w.lane.later != 0 {
 		t.Error("what cannot wait waits")
 	}
-	if w.Tick(2100); w.made() != "2 in 100 ms" {
-		t.Error("it does not travel with what cannot wait")
-	}
+	w.Tick(2100)
+	w.expect("what can wait, beside what cannot", w.made(), "2 in 100 ms")
 	w.answer(2)
 	for key := range uint64(maxReports + 1) {
 		if leave(2200, key, 1, 7); key == maxWants/2-2 {
-			if w.Tick(2200); w.made() != "" {
-				t.Errorf("%d reports make a call", key+1)
-			}
+			w.Tick(2200)
+			w.expect(fmt.Sprint(key+1, " reports"), w.made(), "")
 		}
 	}
 	if w.Tick(2200); w.made() != "1024 in 100 ms" || len(w.lane.reports) != maxReports-1024 {
@@ -318,10 +309,7 @@ func TestAnswerStates(t *testing.T) {
 	w := newWay(t)
 	w.asks(1, "k", 100)
 	w.at(3000)
-	var call uint64
-	for id := range w.flights {
-		call = id
-	}
+	call := w.port.lastCall
 	f := w.flights[call]
 	body := func(seq uint64) []byte {
 		return (&wire.Response{Protocol: wire.Protocol, Seq: seq, Holders: 3, SharePerMille: 250, WatchMs: 700, RulesVersion: "other", Grants: make([]wire.Grant, 1)}).Append(nil)

@@ -3,10 +3,9 @@ package tabletest
 
 import "github.com/weirlimit/weir/wasmfilter/edge/table"
 
-// Store is the shared data of an Envoy as its host keeps it: one counter of
-// versions, and a missing key that any version creates.
+// Store is the shared data of an Envoy: one counter of versions, and a missing key that any version creates.
 type Store struct {
-	Values  map[string]Value
+	Values  map[string]*Value
 	Version uint32
 	// Between, if set, runs between reading and writing: other workers interleave.
 	Between func()
@@ -20,12 +19,15 @@ type Value struct {
 	Version uint32
 }
 
-// New returns an empty store.
-func New() *Store { return &Store{Values: map[string]Value{}} }
+// New returns an empty store; the zero Store keeps nothing.
+func New() *Store { return &Store{Values: map[string]*Value{}} }
 
 // Get is [table.Store]'s.
 func (s *Store) Get(key []byte) ([]byte, uint32, bool) {
 	v, ok := s.Values[string(key)]
+	if !ok {
+		v = new(Value)
+	}
 	s.last = s.lapse(v.Data)
 	return s.last, v.Version, ok
 }
@@ -38,27 +40,25 @@ func (s *Store) lapse(data []byte) []byte {
 	return append(s.last[:0], data...)
 }
 
-// Set is [table.Store]'s.
+// Set is [table.Store]'s. It writes in place, and allocates nothing for a value that is there.
 func (s *Store) Set(key, data []byte, version uint32) table.Outcome {
 	if f := s.Between; f != nil {
 		s.Between = nil // one at a time
 		f()
 		s.Between = f
 	}
-	if v, ok := s.Values[string(key)]; ok && version != 0 && version != v.Version {
+	v, ok := s.Values[string(key)]
+	switch {
+	case s.Values == nil:
+		return table.Failed
+	case !ok:
+		v = new(Value)
+		s.Values[string(key)] = v
+	case version != 0 && version != v.Version:
 		return table.Raced
 	}
 	s.Version++
-	s.Values[string(key)] = Value{append([]byte(nil), data...), s.Version}
+	v.Data, v.Version = append(v.Data[:0], data...), s.Version
 	s.lapse(nil)
 	return table.Stored
 }
-
-// Nowhere is a store that keeps nothing.
-type Nowhere struct{}
-
-// Get is [table.Store]'s.
-func (Nowhere) Get([]byte) ([]byte, uint32, bool) { return nil, 0, false }
-
-// Set is [table.Store]'s.
-func (Nowhere) Set(_, _ []byte, _ uint32) table.Outcome { return table.Failed }
