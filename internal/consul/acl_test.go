@@ -38,24 +38,11 @@ type secured struct {
 	files certs.Files
 }
 
-func startSecured(t *testing.T) *secured {
-	t.Helper()
-	s := &secured{dir: proc.LogDir(t)}
-	authority := pki.NewAuthority()
-	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
-	fatal.If(t, authority.Write(s.dir, "weir", "weir"))
-	s.Datacenter = consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, ACL: true, TLS: authority})
-	return s
-}
-
 // agent is the one of the datacenter, called with the token in a file.
 func (s *secured) agent(t *testing.T, tokenFile string) (*Agent, *proc.Lines) {
 	t.Helper()
-	log := new(proc.Lines)
 	set := fatal.Get(certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler)))(t)
-	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
-	fatal.If(t, err)
-	return a, log
+	return newAgent(t, Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile})
 }
 
 // with is the agent, called with a token of these rules.
@@ -68,7 +55,11 @@ func (s *secured) with(t *testing.T, rules string) (*Agent, *proc.Lines) {
 // TestPolicies has the tests that share a datacenter with ACL and TLS.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t)
+	s := &secured{dir: proc.LogDir(t)}
+	authority := pki.NewAuthority()
+	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
+	fatal.If(t, authority.Write(s.dir, "weir", "weir"))
+	s.Datacenter = consultest.StartDatacenter(t, consultest.Config{Dir: s.dir, ACL: true, TLS: authority})
 	for name, test := range map[string]func(*testing.T, *secured){
 		"programs": policiesOfPrograms, "keys": policiesOfKeys, "agents": policyOfAgents, "dns": policyOfDNS, "token": tokenChanges,
 	} {

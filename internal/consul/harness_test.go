@@ -49,11 +49,11 @@ func awaitState(t *testing.T, log *proc.Lines, task, state string) {
 	})
 }
 
-// newAgent is the agent at an address, and what it logs.
-func newAgent(t *testing.T, address string) (*Agent, *proc.Lines) {
+// newAgent is an agent, and what it logs.
+func newAgent(t *testing.T, c Config) (*Agent, *proc.Lines) {
 	t.Helper()
 	log := new(proc.Lines)
-	a := fatal.Get(New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil))))(t)
+	a := fatal.Get(New(c, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil))))(t)
 	return a, log
 }
 

@@ -34,7 +34,7 @@ func TestKVErrors(t *testing.T) {
 			_, _ = io.WriteString(w, c.answer)
 		}))
 		address := strings.TrimPrefix(server.URL, "http://")
-		agent, _ := newAgent(t, address)
+		agent, _ := newAgent(t, Config{Address: address})
 		for datacenter, place := range map[string]string{"": address, "dc2": address + " (dc2)"} {
 			kv := agent.KV(datacenter)
 			errs := []error{kv.Put(t.Context(), "a/key", []byte("value"))}

@@ -35,7 +35,7 @@ func TestOneAgent(t *testing.T) {
 
 // A replica is in the catalog as what it is, and no longer when it has ended.
 func registers(t *testing.T, c *consultest.Agent, service string) {
-	a, _ := newAgent(t, c.Addr)
+	a, _ := newAgent(t, Config{Address: c.Addr})
 	r := startReplica(t, a, service, "127.0.0.1", 8080)
 	await := func(revision, status, output string) {
 		t.Helper()
@@ -62,7 +62,7 @@ func registers(t *testing.T, c *consultest.Agent, service string) {
 
 // A new registration of a replica that passes, for another revision, leaves no moment in which its check does not pass.
 func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
-	a, _ := newAgent(t, c.Addr)
+	a, _ := newAgent(t, Config{Address: c.Addr})
 	r := startReplica(t, a, service, "127.0.0.1", 8080)
 	c.AwaitStatus(service, statusOf(service, "passing"))
 	r.stop() // it is deregistered: now one call of the agent at a time
@@ -76,7 +76,7 @@ func revisionKeepsTheCheck(t *testing.T, c *consultest.Agent, service string) {
 
 // A replica that is killed deregisters nothing. Its check does so, unless the replica comes back before.
 func crashes(t *testing.T, c *consultest.Agent, service string) {
-	a, _ := newAgent(t, c.Addr)
+	a, _ := newAgent(t, Config{Address: c.Addr})
 	begin := func() (kill func()) {
 		r := a.Register(Replica{Service: service, Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
 		r.times.ttl = 2 * time.Second
@@ -109,7 +109,7 @@ func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
 			return ""
 		})
 	}
-	a, log := newAgent(t, c.Addr)
+	a, log := newAgent(t, Config{Address: c.Addr})
 	older := startReplica(t, a, service, "127.0.0.1", 8080)
 	holds(older)
 	proc.Eventually(t, time.Minute, "it knows that", func() bool {
@@ -117,7 +117,7 @@ func twoWithOneID(t *testing.T, c *consultest.Agent, service string) {
 		defer older.mu.Unlock()
 		return older.registered
 	})
-	b, logOfYounger := newAgent(t, c.Addr)
+	b, logOfYounger := newAgent(t, Config{Address: c.Addr})
 	younger := startReplica(t, b, service, "127.0.0.1", 8080)
 	log.Await(t, 1, "another process has registered with this replica's id")
 	younger.mu.Lock()
@@ -137,7 +137,7 @@ func TestConsulAway(t *testing.T) {
 	t.Parallel()
 	const service = "weir-regional-eu"
 	c := consultest.New(t, proc.LogDir(t))
-	a, log := newAgent(t, c.Addr)
+	a, log := newAgent(t, Config{Address: c.Addr})
 	r, l := startReplica(t, a, service, "127.0.0.1", 8080), new(list)
 	run(t, a.Watch("replicas", service, "", l.set))
 	away := func(what string) {

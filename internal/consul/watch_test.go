@@ -47,7 +47,7 @@ func (l *list) await(t *testing.T, want string) {
 
 // A watch follows those that pass.
 func watches(t *testing.T, c *consultest.Agent, service string) {
-	a, _ := newAgent(t, c.Addr)
+	a, _ := newAgent(t, Config{Address: c.Addr})
 	l := new(list)
 	run(t, a.Watch("replicas", service, "", l.set))
 	l.await(t, "")
@@ -83,7 +83,7 @@ func TestOldAnswers(t *testing.T) {
 		asked, index uint64
 		found        string
 	}{{0, 18, "a"}, {18, 18, ""}, {18, 12, ""}, {0, 12, "b"}, {12, 13, ""}}
-	a, _ := newAgent(t, "127.0.0.1:1")
+	a, _ := newAgent(t, Config{Address: "127.0.0.1:1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes []string
 	f := &follow[string]{

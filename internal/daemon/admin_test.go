@@ -3,11 +3,9 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +15,10 @@ import (
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/admin/access"
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/test/kit/apitest"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -26,25 +26,18 @@ import (
 // TestOpenAPI: docs/openapi.yaml describes all operations, and is what is served. go generate writes it.
 func TestOpenAPI(t *testing.T) {
 	made := fatal.Get(New(testConfig(), Program{Name: "test"}, quiet))(t)
-	answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/v1/openapi.yaml", nil)
-	call.Host = "localhost"
-	made.operators.ServeHTTP(answer, call)
+	answer := apitest.Call(t.Context(), made.operators, http.MethodGet, "/v1/openapi.yaml", nil)
 	if answer.Code != 200 {
 		t.Fatalf("%d %s", answer.Code, answer.Body)
 	}
 	golden.Same(t, filepath.Join(proc.Root(t), "docs/openapi.yaml"), "# Generated from internal/admin: do not edit. docs/api.md explains it.\n"+answer.Body.String())
 }
 
-// asks returns the status of a path, once the port answers, and what it answers.
-func asks(t *testing.T, c *http.Client, url string) (status int, text string) {
+// asks returns the status of a path, once the port answers, and what it answers. Headers come in pairs of name and value.
+func asks(t *testing.T, c *http.Client, url string, headers ...string) (status int, text string) {
 	t.Helper()
 	proc.Await(t, time.Minute, url, func() string {
-		answer, err := c.Get(url)
-		if err != nil {
-			return err.Error()
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
+		answer, body, err := page.Get(t.Context(), c, url, headers...)
 		if err != nil {
 			return err.Error()
 		}
@@ -57,23 +50,19 @@ func asks(t *testing.T, c *http.Client, url string) (status int, text string) {
 // A port that others can reach and that has no TLS has health, metrics and the page, and no API and no profiles. It has the
 // API for those on its machine, if that is wanted.
 func TestAdminClosed(t *testing.T) {
-	_, port, _ := net.SplitHostPort(proc.FreeAddr(t))
 	for _, local := range []bool{false, true} {
 		cfg, log := testConfig(), new(proc.Lines)
-		cfg.AdminListen, cfg.Pprof, cfg.Admin.Local = ":"+port, true, local
+		cfg.AdminListen, cfg.Pprof, cfg.Admin.Local = ":0", true, local
 		made := fatal.Get(New(cfg, Program{Name: "test"}, slog.New(slog.NewTextHandler(log, nil))))(t)
-		closed, noRegion := 403, 403
+		closed := 403
 		if local {
-			closed, noRegion = 200, 409
+			closed = 200
 		}
-		for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/": 200, "/v1/rules": closed, "/v1/openapi.yaml": closed, "/debug/pprof/": closed, "/v1/regions:forget": noRegion} {
-			answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
-			if path == "/v1/regions:forget" {
-				call = httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"region": "eu"}`)) // there is none of this name
-			}
-			call.Host, call.RemoteAddr = "localhost", "127.0.0.1:1"
-			here := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			made.operators.ServeHTTP(answer, call.WithContext(here))
+		here := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		for path, want := range map[string]int{
+			"/healthz": 200, "/metrics": 200, "/": 200, "/v1/rules": closed, "/v1/openapi.yaml": closed, "/debug/pprof/": closed,
+		} {
+			answer := apitest.Call(here, made.operators, http.MethodGet, path, nil)
 			if answer.Code != want || want == 403 && !strings.Contains(answer.Body.String(), v1.CodeNotServed) {
 				t.Errorf("local %v: %s: %d %s, want %d", local, path, answer.Code, answer.Body, want)
 			}
@@ -103,7 +92,12 @@ func TestAdminSecure(t *testing.T) {
 		if cert != "" {
 			secure = a.Client("weir://" + cert)
 		}
-		return asks(t, &http.Client{Transport: withToken{&http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}, token}}, "https://"+cfg.AdminListen+path)
+		var headers []string
+		if token != "" {
+			headers = []string{"Authorization", "Bearer " + token}
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
+		return asks(t, client, "https://"+cfg.AdminListen+path, headers...)
 	}
 	for _, c := range []struct {
 		token, cert, path string
@@ -124,17 +118,4 @@ func TestAdminSecure(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// withToken adds a token to calls.
-type withToken struct {
-	http.RoundTripper
-	token string
-}
-
-func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
-	if w.token != "" {
-		r.Header.Set("Authorization", "Bearer "+w.token)
-	}
-	return w.RoundTripper.RoundTrip(r)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,21 @@ func TestDefaultCallers(t *testing.T) {
 	} {
 		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.tls, got, c.want)
+		}
+	}
+}
+
+// A port with TLS that asks for no certificate is logged: its owner may believe that it does.
+func TestAnybody(t *testing.T) {
+	dir := t.TempDir()
+	fatal.If(t, pki.NewAuthority().Write(dir, "x", "weir-regional"))
+	cert := filepath.Join(dir, "x.pem")
+	for clientCA, warns := range map[string]bool{"": true, cert: false} {
+		var log strings.Builder
+		c := TLS{Port: certs.Port{Cert: cert, Key: filepath.Join(dir, "x.key"), ClientCA: clientCA}}
+		fatal.Get(c.config(telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(&log, nil))))(t)
+		if strings.Contains(log.String(), "callers need no certificate") != warns {
+			t.Errorf("client CA %q: %s", clientCA, &log)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,14 +73,11 @@ func consulAtTheEnd(t *testing.T, agent *consultest.Agent) {
 	server := httptest.NewServer(way)
 	defer server.Close()
 	cfg.Consul = server.Listener.Addr().String()
-	made := fatal.Get(New(cfg, Program{Name: "weir-test"}, quiet))(t)
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- made.Run(ctx) }()
-	agent.AwaitStatus("weir-test", map[string]string{"weir-test-" + cfg.Listen: "passing"})
-	end()
+	t.Run("until it ends", func(t *testing.T) {
+		runBeside(t, cfg, Program{Name: "weir-test"}, quiet)
+		agent.AwaitStatus("weir-test", map[string]string{"weir-test-" + cfg.Listen: "passing"})
+	})
 	agent.AwaitStatus("weir-test", nil)
-	fatal.If(t, <-ended)
 	server.Close()                         // a call that was given up may still be noted
 	calls := strings.Join(way.calls, ", ") // the check may be renewed between the two
 	if !strings.HasPrefix(calls, "critical while it listens, ") || !strings.HasSuffix(calls, ", deregister") || strings.Count(calls, "deregister") != 1 {

@@ -30,35 +30,29 @@ func TestKeptCell(t *testing.T) {
 // A value outlives its process. A file that cannot be read or written is logged, and the value is kept in memory.
 func TestKeptCellOutlivesItsProcess(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "kept"), new(bytes.Buffer)
-	text := func(s string) []byte {
-		if s == "" {
-			return nil
-		}
-		return []byte(s)
-	}
-	swap := func(c engine.Cell, old, next string) (found string) {
+	swap := func(c engine.Cell, old string, next []byte) (found string) {
 		t.Helper()
-		got, _, err := c.Swap(t.Context(), text(old), text(next))
+		got, _, err := c.Swap(t.Context(), []byte(old), next)
 		fatal.If(t, err)
 		return string(got)
 	}
 	first := newKept(path, log)
-	swap(first, "", "one")
-	swap(first, "one", "two")
-	swap(first, "one", "three") // something else is stored
-	if got := swap(newKept(path, log), "", ""); got != "two" || log.Len() > 0 {
+	swap(first, "", []byte("one"))
+	swap(first, "one", []byte("two"))
+	swap(first, "one", []byte("three")) // something else is stored
+	if got := swap(newKept(path, log), "", nil); got != "two" || log.Len() > 0 {
 		t.Errorf("%q is found, %s", got, log)
 	}
 	fatal.If(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	second := newKept(path, log)
-	if got := swap(second, "", ""); got != "" || !strings.Contains(log.String(), "cannot read") {
+	if got := swap(second, "", nil); got != "" || !strings.Contains(log.String(), "cannot read") {
 		t.Errorf("%q is found in a damaged file: %s", got, log)
 	}
 	fatal.If(t, os.RemoveAll(filepath.Dir(path)))
 	log.Reset()
-	swap(second, "", "a")
-	swap(second, "a", "b")
-	if got := swap(second, "", ""); got != "b" || strings.Count(log.String(), "cannot save") != 1 {
+	swap(second, "", []byte("a"))
+	swap(second, "a", []byte("b"))
+	if got := swap(second, "", nil); got != "b" || strings.Count(log.String(), "cannot save") != 1 {
 		t.Errorf("%q is found, and logged is %s", got, log)
 	}
 }

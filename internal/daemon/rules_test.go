@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,8 +51,8 @@ func TestLogTooLarge(t *testing.T) {
 // Rules that are rejected change nothing, nor which regions there are.
 func TestRejectedRulesChangeNothing(t *testing.T) {
 	cfg := testConfig()
-	cfg.Rules = filepath.Join(t.TempDir(), "rules.yaml")
-	fatal.If(t, os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600))
+	cfg.Rules = proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"),
+		"regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n")
 	made := runBeside(t, cfg, Program{Name: "test"}, quiet)
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.RulesVersion()

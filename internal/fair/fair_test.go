@@ -17,11 +17,6 @@ func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.M
 	return w.Withheld
 }
 
-func limited(t *testing.T, spec limit.Spec) (*limit.Limit, lease.Terms) {
-	l := fatal.Get(limit.New(spec))(t)
-	return l, lease.NewTerms(l, lease.Leased, 0, 0, 0)
-}
-
 var (
 	bucket = limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
 	window = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second}
@@ -81,7 +76,8 @@ func TestFloodElsewhere(t *testing.T) {
 // A flood that has ended does not keep a window from the regions that ask, whatever it reported.
 func TestFloodHasEnded(t *testing.T) {
 	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 36_000, Period: limit.Hour}
-	l, terms := limited(t, hour)
+	l := fatal.Get(limit.New(hour))(t)
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var s fair.Shares
 	flip := limit.Micros(1_700_000_000*limit.Second) / limit.Hour * limit.Hour
 	ask(&s, l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})

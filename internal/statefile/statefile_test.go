@@ -134,11 +134,8 @@ func TestLock(t *testing.T) {
 	}
 	keepOpen(t, path+".lock")
 	fatal.If(t, first.Close())
-	if again, err := statefile.Lock(path); err != nil {
-		t.Error(err)
-	} else if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	again := fatal.Get(statefile.Lock(path))(t)
+	fatal.If(t, again.Close())
 }
 
 // keepOpen keeps a file of this process open, as a program that it starts does until it runs.
@@ -157,11 +154,8 @@ func keepOpen(t *testing.T, path string) {
 // What is no file is nobody's to lock, and nothing is left beside it.
 func TestLockNoFile(t *testing.T) {
 	for _, path := range []string{t.TempDir(), os.DevNull} {
-		if f, err := statefile.Lock(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		if _, err := statefile.Lock(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v, want that it is no file", path, err)
-			if err == nil {
-				_ = f.Close()
-			}
 		}
 		if _, err := os.Stat(path + ".lock"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s.lock: %v", path, err)

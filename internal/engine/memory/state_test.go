@@ -37,6 +37,14 @@ func load(t testing.TB, s *memory.Store, records [][]byte) *memory.Loader {
 	return l
 }
 
+// nextLife is a store of so many keys that has loaded what another one saves.
+func nextLife(t testing.TB, s *memory.Store, now *limit.Micros, keys int) (*memory.Store, *memory.Loader) {
+	t.Helper()
+	records, _ := save(s)
+	next := at(now, keys)
+	return next, load(t, next, records)
+}
+
 var unitSpecs = map[string]limit.Spec{
 	"bucket":  {Count: 10, Period: limit.Hour, Burst: 20},
 	"fixed":   {Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour},
@@ -111,9 +119,7 @@ func TestSavedSlotsGoOn(t *testing.T) {
 	hold(s, 7, 3, 0, 2)
 	now += limit.Second
 	hold(s, 9, 1, 0, 2)
-	records, _ := save(s)
-	again := at(&now, 1000)
-	load(t, again, records)
+	again, _ := nextLife(t, s, &now, 1000)
 	for i, c := range []struct {
 		who, seq      uint64
 		holding, need int64
@@ -134,9 +140,7 @@ func TestSavedDebtsAreCharged(t *testing.T) {
 	for i := range uint64(1200) { // in several records
 		ask(t, s, p, "k", lease.Want{Overdrawn: 1, Debt: 1 + i})
 	}
-	records, _ := save(s)
-	s = at(&now, 10_000)
-	load(t, s, records)
+	s, _ = nextLife(t, s, &now, 10_000)
 	for i := range uint64(1201) {
 		ask(t, s, p, "k", lease.Want{Overdrawn: 1, Debt: 1 + i})
 	}
@@ -180,9 +184,7 @@ func TestLoadingIntoASmallerStore(t *testing.T) {
 	for i := range 100 {
 		ask(t, s, p, fmt.Sprint(i), single)
 	}
-	records, _ := save(s)
-	s = at(&now, 10)
-	if l := load(t, s, records); l.Loaded != 10 || l.NoRoom != 90 {
+	if _, l := nextLife(t, s, &now, 10); l.Loaded != 10 || l.NoRoom != 90 {
 		t.Errorf("%+v, want 10 loaded and no room for 90", l)
 	}
 }
@@ -203,14 +205,10 @@ func TestSaveUnderLoad(t *testing.T) {
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
 	for saves := 0; ; saves++ {
-		records, _ := save(s)
-		again := at(&now, 10_000)
-		load(t, again, records)
+		again, _ := nextLife(t, s, &now, 10_000)
 		select {
 		case <-done:
-			records, _ = save(s)
-			again = at(&now, 10_000)
-			load(t, again, records)
+			again, _ = nextLife(t, s, &now, 10_000)
 			for i := range 300 {
 				for _, p := range policies {
 					if a, b := ask(t, s, p, fmt.Sprint(i), lease.Want{}), ask(t, again, p, fmt.Sprint(i), lease.Want{}); a != b {

@@ -45,7 +45,7 @@ func BenchmarkBytes(b *testing.B) {
 	store := start(b, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	for _, a := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.Concurrency} {
 		b.Run(a.String(), func(b *testing.B) {
-			flush(c.Nodes)
+			onEach(c.Nodes, "FLUSHALL")
 			before, _ := c.Memory()
 			policy, acquires := policyOf(b, "r", limit.Spec{Algorithm: a, Count: 100, Period: limit.Day}), 100
 			if a == limit.Concurrency {

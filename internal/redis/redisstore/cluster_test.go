@@ -73,13 +73,16 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 	s := onCluster(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}}) // redirects may fail here, and nothing else
 	p := fixedPolicy(t, "r", 1_000_000)
 	slot, _, to := journey(c, nameOf(p, "hot")) // its tag is the whole name: other keys are in other slots
-	variants := slices.Clip(asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot")))
+	var variants []engine.Ask
+	for override := range uint64(3) {
+		variants = append(variants, one(engine.NewPolicy("r", override, p.Limit, p.Terms), "hot"))
+	}
 	asked := int64(0)
 	ask := func(step string) {
 		t.Helper()
 		for range 5 {
 			other := one(p, fmt.Sprint("other", asked)) // in another slot, on any of the masters
-			for i, g := range acquire(t, s, plenty, append(variants, other)...) {
+			for i, g := range acquire(t, s, plenty, append(slices.Clip(variants), other)...) {
 				if g.Granted != 1 {
 					t.Fatalf("%s: ask %d: %+v", step, i, g)
 				}
@@ -138,9 +141,11 @@ func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	const timeout = 4 * time.Second // other nodes may take as long, on a busy machine
 	s, links := linked(t, c, Config{Redis: topology.Config{Timeout: timeout}, Queue: 64})
-	p := fixedPolicy(t, "r", 1_000_000)
-	hanging, well := keysOn(c, p, c.Nodes[0])
-	ask := func(keys []string, i int) lease.Grant { return acquire(t, s, plenty, one(p, keys[i%len(keys)]))[0] }
+	hanging, well := of(c, c.Nodes[0], spread(t, "hangs", 40))
+	ask := func(keys []*counter, i int) lease.Grant {
+		k := keys[i%len(keys)]
+		return acquire(t, s, plenty, one(k.policy, k.key))[0]
+	}
 	for i := range 40 {
 		ask(hanging, i)
 		ask(well, i)
@@ -187,18 +192,6 @@ func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	if metric(s, "breakers_open") != 0 || metric(s, "queued") != 0 {
 		t.Error("its breaker is open, or asks wait, when it is back")
 	}
-}
-
-// keysOn makes 40 keys that a node serves, and 40 that others do.
-func keysOn(c *redistest.Cluster, p *engine.Policy, n *redistest.Server) (there, elsewhere []string) {
-	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
-		if key := fmt.Sprint("key", i); c.MasterOf(nameOf(p, key)) == n {
-			there = append(there, key)
-		} else {
-			elsewhere = append(elsewhere, key)
-		}
-	}
-	return there, elsewhere
 }
 
 // All who share a Redis swap one value, and each region has one of its own.
@@ -266,32 +259,27 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		eventually(t, func() (bool, any) { return ran(n) > 0, n.Addr + " has not been probed" })
 	}
-	for _, key := range []string{"a", "b", "c", "d"} {
-		cutOnce(t, s, links[c.MasterOf(nameOf(fixedPolicy(t, "r", 10), key))], key, c.Nodes...)
-	}
-}
-
-func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redistest.Server) {
-	t.Helper()
 	p := fixedPolicy(t, "r", 10)
-	if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 9 {
-		t.Fatalf("before: %+v", g)
-	}
-	before, lost := ran(servers...), unavailable(s, "network")
-	link.cutting.Store(true)
-	g := acquire(t, s, plenty, one(p, key))[0]
-	if g.Status != lease.Unavailable || link.cut.Load() != 1 {
-		t.Fatalf("%+v, %d links were cut; want it unavailable, and one", g, link.cut.Swap(0))
-	}
-	link.cut.Store(0)
-	time.Sleep(50 * time.Millisecond) // for what might be sent again
-	if n := ran(servers...) - before; n != 1 {
-		t.Errorf("%d scripts ran for one ask", n)
-	}
-	if n := unavailable(s, "network") - lost; n != 1 {
-		t.Errorf("%d asks were lost to the network, want 1", n)
-	}
-	if left := remaining(t, s, p, key); left != 8 {
-		t.Errorf("%d are left of 10 after two asks of which one had no answer, want 8", left)
+	for _, key := range []string{"a", "b", "c", "d"} {
+		if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 9 {
+			t.Fatalf("before: %+v", g)
+		}
+		before, lost := ran(c.Nodes...), unavailable(s, "network")
+		link := links[c.MasterOf(nameOf(p, key))]
+		link.cutting.Store(true)
+		g := acquire(t, s, plenty, one(p, key))[0]
+		if cut := link.cut.Swap(0); g.Status != lease.Unavailable || cut != 1 {
+			t.Fatalf("%+v, %d links were cut; want it unavailable, and one", g, cut)
+		}
+		time.Sleep(50 * time.Millisecond) // for what might be sent again
+		if n := ran(c.Nodes...) - before; n != 1 {
+			t.Errorf("%d scripts ran for one ask", n)
+		}
+		if n := unavailable(s, "network") - lost; n != 1 {
+			t.Errorf("%d asks were lost to the network, want 1", n)
+		}
+		if left := remaining(t, s, p, key); left != 8 {
+			t.Errorf("%d are left of 10 after two asks of which one had no answer, want 8", left)
+		}
 	}
 }

@@ -18,31 +18,24 @@ import (
 func subject(addrs []string, servers []*redistest.Server) enginetest.Subject {
 	return enginetest.Subject{
 		New: func(t testing.TB, o enginetest.Options) engine.Store {
-			return emptyStore(t, o, addrs, servers)
+			onEach(servers, "FLUSHALL")
+			return start(t, Config{Redis: topology.Config{Addrs: addrs, Timeout: 5 * time.Second}, Now: o.Now})
 		},
 		Unbounded: true,
-		Lose:      func(testing.TB, engine.Store) { flush(servers) },
+		Lose:      func(testing.TB, engine.Store) { onEach(servers, "FLUSHALL") },
 	}
-}
-
-// flush has servers lose all that they count.
-func flush(servers []*redistest.Server) {
-	for _, n := range servers {
-		n.Do("FLUSHALL")
-	}
-}
-
-func emptyStore(t testing.TB, o enginetest.Options, addrs []string, servers []*redistest.Server) *Store {
-	t.Helper()
-	flush(servers)
-	return start(t, Config{Redis: topology.Config{Addrs: addrs, Timeout: 5 * time.Second}, Now: o.Now})
 }
 
 // cached puts the lease cache in front of the stores.
-func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
-	s := subject(addrs, servers)
+func cached(s enginetest.Subject) enginetest.Subject {
+	behind := s.New
 	s.New = func(t testing.TB, o enginetest.Options) engine.Store {
-		return cacheOf(t, o, emptyStore(t, o, addrs, servers))
+		cache := leasecache.New(leasecache.Config{
+			Store: behind(t, o), MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
+			Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+		})
+		runBeside(t, cache.Run)
+		return cache
 	}
 	s.Cached = true
 	s.Settle = func(store engine.Store) {
@@ -50,21 +43,6 @@ func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
 		time.Sleep(5 * time.Millisecond) // Run may be sending too
 	}
 	return s
-}
-
-func cacheOf(t testing.TB, o enginetest.Options, behind engine.Store) *leasecache.Store {
-	f := leasecache.New(leasecache.Config{
-		Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
-		Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = f.Run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	return f
 }
 
 func TestConformanceSingle(t *testing.T) {
@@ -77,10 +55,10 @@ func TestConformanceSingle(t *testing.T) {
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	plain, leased := subject(c.Addrs(), c.Nodes), cached(c.Addrs(), c.Nodes)
+	plain := subject(c.Addrs(), c.Nodes)
 	plain.Distant = true
 	if !testing.Short() {
 		t.Run("store", func(t *testing.T) { enginetest.Run(t, plain) })
 	}
-	t.Run("cached", func(t *testing.T) { enginetest.Run(t, leased) })
+	t.Run("cached", func(t *testing.T) { enginetest.Run(t, cached(plain)) })
 }

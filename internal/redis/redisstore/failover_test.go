@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,8 +28,8 @@ type counter struct {
 	slot   int
 }
 
-// spread makes keys of a limit of 40 of each algorithm, one in each share of the slots. Shares are equal and as many as
-// there are masters. No limit is whole again before a test is over.
+// spread makes keys of a limit of 40 of each algorithm, one in each share of the slots. Shares are equal: of as many as
+// there are masters each master has one. No limit is whole again before a test is over.
 func spread(t *testing.T, prefix string, shares int) (all []*counter) {
 	for a := limit.TokenBucket; a < limit.Concurrency; a++ {
 		p := policyOf(t, a.String(), limit.Spec{Algorithm: a, Count: 40, Period: 300 * limit.Day})
@@ -169,11 +168,6 @@ func TestPasswordRotates(t *testing.T) {
 	write := func(password string) {
 		fatal.If(t, os.Rename(proc.WriteFile(t, file+".new", password), file))
 	}
-	onAll := func(command ...any) {
-		for _, n := range c.Nodes {
-			n.Do(command...)
-		}
-	}
 	write("first")
 	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Timeout: failoverTimeout,
 		Password: func() (string, error) {
@@ -182,22 +176,20 @@ func TestPasswordRotates(t *testing.T) {
 		}}})
 	keys := spread(t, "rotated", 3)
 	take(t, s, keys, 1, lease.OK)
-	onAll("ACL", "SETUSER", "weir", ">second")
+	onEach(c.Nodes, "ACL", "SETUSER", "weir", ">second")
 	write("second")
-	onAll("ACL", "SETUSER", "weir", "<first")
-	onAll("CLIENT", "KILL", "USER", "weir")
+	onEach(c.Nodes, "ACL", "SETUSER", "weir", "<first")
+	onEach(c.Nodes, "CLIENT", "KILL", "USER", "weir")
 	await(t, s, keys, lease.OK)
 
 	// The other way round, which is a mistake: when connections are cut nothing is decided until the file is right.
-	onAll("ACL", "SETUSER", "weir", "resetpass", ">third")
-	onAll("CLIENT", "KILL", "USER", "weir")
+	onEach(c.Nodes, "ACL", "SETUSER", "weir", "resetpass", ">third")
+	onEach(c.Nodes, "CLIENT", "KILL", "USER", "weir")
 	proc.Eventually(t, 30*time.Second, "Ready reports that the password is wrong", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
 		for _, k := range keys { // on new connections
 			acquire(t, s, plenty, one(k.policy, k.key))
 		}
-		err := s.Ready(ctx)
+		err := notReady(t, s)
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
 	})
 	take(t, s, keys, 1, lease.Unavailable)

@@ -48,7 +48,7 @@ func TestAsksGather(t *testing.T) {
 	queued(room/2, 0)
 	var grants []lease.Grant
 	all.Go(func() {
-		grants = acquire(t, s, 2*plenty, slices.Repeat(asksOf(one(p, "k")), 20)...)
+		grants = acquire(t, s, 2*plenty, slices.Repeat([]engine.Ask{one(p, "k")}, 20)...)
 	})
 	queued(room, 15)
 	resume()
@@ -65,7 +65,7 @@ func TestAsksGather(t *testing.T) {
 func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 	s, links := linked(t, c, Config{Redis: topology.Config{Timeout: 20 * time.Second}})
 	p := fixedPolicy(t, "late", 1000)
-	asks := asksOf()
+	var asks []engine.Ask
 	slow := map[int]bool{}
 	for i := range 60 {
 		asks = append(asks, one(p, fmt.Sprint("k", i)))

@@ -88,7 +88,7 @@ func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	if left := remaining(t, s, p[1], key); left != 9 {
 		t.Errorf("%d are left of 10 after one was admitted", left)
 	}
-	asks := asksOf(one(q[0], key), one(q[1], key), one(q[1], key), one(q[2], key), one(q[2], key))
+	asks := []engine.Ask{one(q[0], key), one(q[1], key), one(q[1], key), one(q[2], key), one(q[2], key)}
 	for i, g := range []uint32{1, 1, 2, 2, 0} { // groups of one call do not wait for each other
 		asks[i].Group = g
 	}

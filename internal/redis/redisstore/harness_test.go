@@ -28,13 +28,27 @@ func TestMain(m *testing.M) {
 }
 
 // start runs a store for as long as the test and waits until it is ready.
-func start(t testing.TB, c Config) *Store {
+func start(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	t.Helper()
-	s := launch(t, c)
+	s := launch(t, c, prepare...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	fatal.If(t, s.Ready(ctx))
 	return s
+}
+
+// notReady is why a store is not ready now; nil: it is.
+func notReady(t testing.TB, s *Store) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	return s.Ready(ctx)
+}
+
+// onEach runs a command on each of some servers.
+func onEach(servers []*redistest.Server, command ...any) {
+	for _, s := range servers {
+		s.Do(command...)
+	}
 }
 
 // launch runs a store for as long as the test, prepared before.
@@ -47,9 +61,15 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	for _, p := range prepare {
 		p(s)
 	}
+	runBeside(t, s.Run)
+	return s
+}
+
+// runBeside runs something beside the test, until its end.
+func runBeside(t testing.TB, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -61,7 +81,6 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 			t.Error("Run does not end")
 		}
 	})
-	return s
 }
 
 // fixedPolicy is so many units in a window that does not end within a test, exact.
@@ -290,13 +309,4 @@ func statusOf(grants []lease.Grant) string {
 		n[g.Status]++
 	}
 	return fmt.Sprintf("%d ok, %d denied, %d unavailable", n[lease.OK], n[lease.Denied], n[lease.Unavailable])
-}
-
-// asksOf saves writing out the type.
-func asksOf(asks ...engine.Ask) []engine.Ask { return asks }
-
-// fixedVariant is a policy of the rule "r" with counters of its own.
-func fixedVariant(t testing.TB, variant uint64) *engine.Policy {
-	p := fixedPolicy(t, "r", 1_000_000)
-	return engine.NewPolicy("r", variant, p.Limit, p.Terms)
 }

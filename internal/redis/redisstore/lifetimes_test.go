@@ -21,10 +21,9 @@ import (
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, func(s *Store) {
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, func(s *Store) {
 		s.CountHolders(func(time.Duration) []uint64 { return []uint64{1, 2, 3} })
 	})
-	fatal.If(t, s.Ready(t.Context()))
 	most := map[string]limit.Micros{} // by rule
 	for _, a := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
 		for _, period := range []limit.Micros{limit.Second, limit.Minute, limit.Hour, limit.Day, 31 * limit.Day} {
@@ -94,20 +93,16 @@ func longest(a limit.Algorithm, period limit.Micros) limit.Micros {
 // askEverything takes, is rejected, leases ahead, owes, gives back and resets.
 func askEverything(t *testing.T, s *Store, p *engine.Policy) {
 	t.Helper()
-	ask := func(w lease.Want) engine.Ask { return engine.Ask{Policy: p, Key: []byte("k"), Want: w} }
 	for _, w := range []lease.Want{
 		{Need: 1, Waiting: 1, Want: 1}, {Need: 1, Waiting: 1, Want: 8}, {Want: 5, Next: true, Fresh: true},
 		{Need: 11, Waiting: 11, Want: 11}, {Need: 5, Waiting: 5, Want: 50}, {Unused: 1, Want: 1}, {Denied: 3},
 		{Overdrawn: 4, Debt: 7, Denied: 1, Want: 1}, {Overdrawn: 100, Debt: 8}, {Overdrawn: 100},
 	} {
-		acquire(t, s, plenty, ask(w))
+		acquire(t, s, plenty, engine.Ask{Policy: p, Key: []byte("k"), Want: w})
 	}
-	reset := ask(lease.Want{})
-	reset.Key, reset.Op = []byte("r"), engine.Reset
-	other := ask(lease.Want{Need: 2, Waiting: 2, Want: 9})
-	other.Key = []byte("r")
+	other := engine.Ask{Policy: p, Key: []byte("r"), Want: lease.Want{Need: 2, Waiting: 2, Want: 9}}
 	acquire(t, s, plenty, other)
-	acquire(t, s, plenty, reset)
+	acquire(t, s, plenty, engine.Ask{Policy: p, Key: other.Key, Op: engine.Reset})
 }
 
 // lifetime is what a key is, and how long it lives at most.

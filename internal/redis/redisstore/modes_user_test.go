@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -30,50 +29,31 @@ func TestLeastRights(t *testing.T) {
 			used[w] = used[w] || c.Calls(w) > 0
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	s := fatal.Get(New(Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}}))(t)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	fatal.If(t, s.Ready(ctx))
-	for _, n := range c.Nodes { // the probe calls everything; what else calls it is to be seen
-		proc.Eventually(t, 30*time.Second, "every node is probed", func() bool { return n.CommandStats()["evalsha"].Calls > 0 })
-	}
-	use("script|load", "cluster|slots", "cluster|info", "info")
-	for _, n := range c.Nodes {
-		n.Do("CONFIG", "RESETSTAT")
-	}
+	t.Run("until it ends", func(t *testing.T) {
+		s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
+		for _, n := range c.Nodes { // the probe calls everything; what else calls it is to be seen
+			proc.Eventually(t, 30*time.Second, "every node is probed", func() bool { return ran(n) > 0 })
+		}
+		use("script|load", "cluster|slots", "cluster|info", "info")
+		onEach(c.Nodes, "CONFIG", "RESETSTAT")
 
-	if err := s.Reports().Put(ctx, []live.Note{{ID: "a", For: time.Millisecond}, {ID: "b", For: time.Minute}}); err != nil {
-		t.Error(err)
-	}
-	proc.Eventually(t, 30*time.Second, "the note that ends is dropped", func() bool {
-		notes, _, err := s.Reports().All(ctx)
-		return err == nil && len(notes) == 1
+		fatal.If(t, s.Reports().Put(t.Context(), []live.Note{{ID: "a", For: time.Millisecond}, {ID: "b", For: time.Minute}}))
+		proc.Eventually(t, 30*time.Second, "the note that ends is dropped", func() bool {
+			notes, _, err := s.Reports().All(t.Context())
+			return err == nil && len(notes) == 1
+		})
+		askAround(t, s)
+		onEach(c.Nodes, "SCRIPT", "FLUSH")
+		askAround(t, s)
+		moving := fixedPolicy(t, "moving", 40)
+		slot, _, to := journey(c, nameOf(moving, "k"))
+		c.Migrate(slot, to, func(string) {
+			decides(t, s, moving, "k", lease.OK)
+		})
+		proc.Eventually(t, 30*time.Second, "two heartbeats", func() bool { return c.Calls("zadd") >= 2 })
+		onEach(c.Nodes, "CONFIG", "SET", "maxmemory", "1")
+		askAround(t, s) // with no memory left: known keys are counted on
 	})
-	askAround(ctx, t, s)
-	for _, n := range c.Nodes {
-		n.Do("SCRIPT", "FLUSH")
-	}
-	askAround(ctx, t, s)
-	moving := fixedPolicy(t, "moving", 40)
-	slot := int(topology.SlotOf("weir:{moving:k}"))
-	to := c.Nodes[0]
-	if to == c.OwnerOf(slot) {
-		to = c.Nodes[1]
-	}
-	c.Migrate(slot, to, func(string) {
-		decides(t, s, moving, "k", lease.OK)
-	})
-	proc.Eventually(t, 30*time.Second, "two heartbeats", func() bool { return c.Calls("zadd") >= 2 })
-	for _, n := range c.Nodes {
-		n.Do("CONFIG", "SET", "maxmemory", "1")
-	}
-	askAround(ctx, t, s) // with no memory left: known keys are counted on
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-
 	for _, n := range c.Nodes {
 		if rejected := n.Rejections(); len(rejected) > 0 {
 			t.Errorf("%s rejected %q", n.Addr, rejected)
@@ -111,12 +91,9 @@ func TestEachRightIsNeeded(t *testing.T) {
 			t.Parallel()
 			s := launch(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Mode: topology.Cluster, Timeout: 10 * time.Second,
 				Username: fmt.Sprint("weir", i), Password: always(secret)}})
-			var got string
 			proc.Eventually(t, 30*time.Second, "Ready says so", func() bool {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				got = ""
-				if err := s.Ready(ctx); err != nil {
+				got := ""
+				if err := notReady(t, s); err != nil {
 					got = strings.ToLower(err.Error())
 				}
 				if word == "" || word == "info" {
@@ -141,7 +118,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 }
 
 // askAround asks for all that there is to ask, of every algorithm.
-func askAround(ctx context.Context, t *testing.T, s *Store) {
+func askAround(t *testing.T, s *Store) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	specs := []limit.Spec{
@@ -163,6 +140,6 @@ func askAround(ctx context.Context, t *testing.T, s *Store) {
 			asks = append(asks, engine.Ask{Policy: slots, Key: []byte{'a' + byte(random.IntN(3))}, Op: op,
 				Holder: 1 + random.Uint64N(9), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
 		}
-		s.Acquire(ctx, asks, make([]lease.Grant, len(asks)))
+		s.Acquire(t.Context(), asks, make([]lease.Grant, len(asks)))
 	}
 }

@@ -22,12 +22,12 @@ func TestNotes(t *testing.T) {
 	for name, of := range map[string]func(*Store) live.Notes{"reports": (*Store).Reports, "watches": (*Store).Watches, "history": (*Store).History} {
 		t.Run(name, func(t *testing.T) {
 			livetest.Run(t, func(testing.TB) [2]live.Notes {
-				flush(c.Nodes)
+				onEach(c.Nodes, "FLUSHALL")
 				return [2]live.Notes{of(stores[0]), of(stores[1])}
 			})
 		})
 	}
-	flush(c.Nodes)
+	onEach(c.Nodes, "FLUSHALL")
 	fatal.If(t, stores[0].Watches().Put(t.Context(), []live.Note{{ID: "a", For: time.Minute}}))
 	if notes, _, err := stores[0].Reports().All(t.Context()); len(notes) != 0 || err != nil {
 		t.Errorf("a watch among the reports: %v, %v", notes, err)

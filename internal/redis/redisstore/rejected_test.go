@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -97,12 +96,10 @@ func TestConnectionsToADemotedServer(t *testing.T) {
 			decides(t, s, p, key, lease.OK)
 			link.rejection.Store(&text)
 			decides(t, s, p, key, lease.Unavailable)
-			begin := time.Now()
 			eventually(t, func() (bool, any) {
 				g := acquire(t, s, plenty, one(p, key))[0]
 				return g.Granted == 1 && g.Remaining == 8, g
 			})
-			t.Log("after", time.Since(begin))
 			if metric(s, "breaker_opened_total") != 0 {
 				t.Error("a breaker opened, though the server answers")
 			}
@@ -117,13 +114,8 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	server := redistest.Start(t, redistest.Args("--replicaof", "127.0.0.1 1"))
 	var log proc.Lines
 	s := launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
-	ready := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		return s.Ready(ctx)
-	}
 	eventually(t, func() (bool, any) {
-		err := ready()
+		err := notReady(t, s)
 		if err == nil {
 			t.Fatal("the store is ready")
 		}
@@ -131,7 +123,7 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	})
 	server.Do("REPLICAOF", "NO", "ONE")
 	eventually(t, func() (bool, any) {
-		err := ready()
+		err := notReady(t, s)
 		return err == nil, err
 	})
 	p := fixedPolicy(t, "r", 10)
@@ -173,7 +165,7 @@ func TestReplacedBehindAProxy(t *testing.T) {
 func TestForeignNode(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, redistest.Password("ours"))
-	s := onCluster(t, c, Config{Redis: topology.Config{Password: func() (string, error) { return "ours", nil }}})
+	s := onCluster(t, c, Config{Redis: topology.Config{Password: always("ours")}})
 	p, lost := fixedPolicy(t, "r", 1_000_000), c.Nodes[2]
 	want := map[string]lease.Status{}
 	for i := range 30 {

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var ctx = context.Background()
@@ -138,7 +139,7 @@ type outcome struct {
 	keep  limit.Micros // for which it has to at least; 0: it is not known
 }
 
-func compare(t failer, s *server, played trace) {
+func compare(t rapid.TB, s *server, played trace) {
 	t.Helper()
 	calls := played.calls
 	for i, got := range s.play(t, calls) {
@@ -169,7 +170,9 @@ func drawTrace(t *rapid.T, a limit.Algorithm, zoned bool) (drawn trace) {
 	}
 	for range d.drawCrowd() {
 		d.now += d.spec.Period / 1000
-		d.add(&drawn, call{ask: d.single(), now: d.now})
+		d.seq++
+		single := engine.Ask{Policy: d.policy, Key: d.key, Op: engine.Take, Holder: d.seq << 20, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		d.add(&drawn, call{ask: single, now: d.now})
 	}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		if d.oneIn(12, "change") {
@@ -211,11 +214,6 @@ func (d *drawer) drawCrowd() int {
 		return 0
 	}
 	return rapid.IntRange(0, 400).Draw(d.t, "crowd")
-}
-
-func (d *drawer) single() engine.Ask {
-	d.seq++
-	return engine.Ask{Policy: d.policy, Key: d.key, Op: engine.Take, Holder: d.seq << 20, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 }
 
 // drawer draws a trace step by step, since what is given back was granted before.
@@ -261,15 +259,12 @@ func (d *drawer) drawSpec(a limit.Algorithm, zoned bool) limit.Spec {
 }
 
 // calendars are some with windows of every length.
-func calendars(t failer) (all []*limit.Calendar) {
+func calendars(t rapid.TB) (all []*limit.Calendar) {
 	for _, c := range []limit.Calendar{
 		{Per: limit.PerDay, Zone: "Europe/Berlin"}, {Per: limit.PerDay, Zone: "Pacific/Apia"}, {Per: limit.PerWeek, Anchor: 7, Zone: "America/New_York"},
 		{Per: limit.PerMonth, Anchor: 1, Zone: "UTC"}, {Per: limit.PerMonth, Anchor: 31, Zone: "Australia/Lord_Howe"},
 	} {
-		var err error
-		if c.Windows, err = calendar.Windows(c); err != nil {
-			t.Fatalf("%v", err)
-		}
+		c.Windows = fatal.Get(calendar.Windows(c))(t)
 		all = append(all, &c)
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -63,13 +64,8 @@ type answer struct {
 	ttl   int64
 }
 
-type failer interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
 // play sends calls in one pipeline, so that no time passes that counts.
-func (s *server) play(t failer, calls []call) []answer {
+func (s *server) play(t rapid.TB, calls []call) []answer {
 	t.Helper()
 	pipe := s.client.Pipeline()
 	var replies []*redis.Cmd

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -13,7 +15,7 @@ import (
 )
 
 // ask plays one call on the server's own clock.
-func (s *server) ask(t failer, a engine.Ask) answer {
+func (s *server) ask(t rapid.TB, a engine.Ask) answer {
 	t.Helper()
 	return s.play(t, []call{{ask: a}})[0]
 }

@@ -3,7 +3,6 @@ package topology
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -21,17 +20,12 @@ type sleeper struct{}
 
 func (sleeper) Run(ctx context.Context) { <-ctx.Done() }
 
-// start runs a topology for as long as the test, and waits until it is ready.
-func start(t *testing.T, c Config) *Topology {
+// run runs a topology until stop.
+func run(t *testing.T, c Config) (s *Topology, stop func()) {
 	t.Helper()
-	c.Timeout = 5 * time.Second // the machine may be busy
-	s := fatal.Get(New(c, idle))(t)
-	ctx, stop := context.WithCancel(context.Background())
+	s = fatal.Get(New(c, idle))(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()
-	t.Cleanup(func() { stop(); <-ended })
-	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	fatal.If(t, s.Ready(patience))
-	return s
+	return s, func() { cancel(); <-ended }
 }
