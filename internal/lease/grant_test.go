@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -103,5 +104,45 @@ func TestBoundsOfTerms(t *testing.T) {
 	}
 	if w := (lease.Want{Need: 2, Waiting: 5}); w.Denies(&terms) != 5 || w.Denies(&lease.Terms{ChargesRejected: true}) != 2 {
 		t.Error("what a denial charges")
+	}
+}
+
+func TestCaller(t *testing.T) {
+	var c lease.Caller
+	for _, row := range []struct {
+		seq  uint64
+		want bool
+	}{{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {1026, true}, {3, false}, {4, true}, {2, false},
+		{1 << 40, true}, {1<<40 - 1024, false}, {1<<40 - 1023, true}, {1<<40 - 1023, false}, {1 << 40, false}, {1 << 63, true}, {1<<63 - 1, true},
+		{math.MaxUint64 - 2, true}, {math.MaxUint64, true}, {math.MaxUint64 - 1, true}, {math.MaxUint64, false}, {math.MaxUint64 - 1, false}, {1, false}} {
+		if got := c.Accept(row.seq); got != row.want {
+			t.Errorf("seq %d accepted: %v", row.seq, got)
+		}
+	}
+}
+
+// What a reply states of a key's limit is its limit, or the number of the override by which it has that.
+func TestOwnLimit(t *testing.T) {
+	terms := lease.Terms{Capacity: 100}
+	for _, c := range []struct {
+		grant  lease.Grant
+		own    int64 // -1: whatever has the number
+		number uint16
+	}{
+		{lease.Grant{Limit: 100}, 0, 0}, {lease.Grant{Limit: 99}, 100, 0}, {lease.Grant{}, 1, 0},
+		{lease.Grant{Limit: lease.Unlimited}, lease.Unlimited, 0}, {lease.Grant{Limit: lease.Unlimited - 1}, lease.Unlimited, 0},
+		{lease.Grant{Limit: 100, Override: 1}, -1, 1}, {lease.Grant{Limit: 7, Override: lease.MaxOverrides}, -1, lease.MaxOverrides},
+	} {
+		own := terms.OwnLimit(&c.grant)
+		if c.own >= 0 && own != c.own || lease.Override(own) != c.number || c.number > 0 && (own <= 0 || own >= lease.Unlimited) {
+			t.Errorf("%+v: %d of the override %d, want %d of %d", c.grant, own, lease.Override(own), c.own, c.number)
+		}
+	}
+	const most = int64(lease.MaxOverrides)
+	for limit := lease.Unlimited - most - 10; limit < lease.Unlimited-1; limit++ { // nearly as large as limits can be
+		own := terms.OwnLimit(&lease.Grant{Limit: limit})
+		if lease.Override(own) != 0 || own > limit+1 || own < limit-most {
+			t.Errorf("a limit of %d is taken for %d, of the override %d", limit, own, lease.Override(own))
+		}
 	}
 }

@@ -25,12 +25,9 @@ func TestTerms(t *testing.T) {
 		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, AfterDenial: 75, LongestTTL: 1000}},
 		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, AfterDenial: 100}},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, lease.Leased, lease.Terms{Interval: 100, Timeout: 100, Capacity: 10, Trailing: true, Pace: 100}},
-		{limit.Spec{}, lease.Leased, lease.Terms{}},
+		{limit.Spec{Period: limit.Second}, lease.Leased, // denies everything
+			lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}},
 	} {
-		if row.spec.Period == 0 {
-			row.spec = limit.Spec{Period: limit.Second} // denies everything
-			row.want = lease.Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
-		}
 		if got := lease.NewTerms(fatal.Get(limit.New(row.spec))(t), row.c, 0, 0, 0); got != row.want {
 			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)
 		}

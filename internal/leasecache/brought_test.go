@@ -133,13 +133,13 @@ func TestKeyPassesForAMinute(t *testing.T) {
 		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
 		hot, beside := &client{t: t, store: s.caches[0], policy: p}, &client{t: t, store: s.caches[0], policy: other}
 		asks := func(rule string, c *client, n int) int {
-			before := s.stores[0].asks(rule)
+			before := s.asks(rule)
 			for range n {
 				if single(c, 1) != 1 {
 					t.Fatalf("a request of %s was rejected", rule)
 				}
 			}
-			return s.stores[0].asks(rule) - before
+			return s.asks(rule) - before
 		}
 		asks("hour", hot, 200)
 		asks("other", beside, 200)
@@ -175,10 +175,10 @@ func TestKeyPassesForAMinute(t *testing.T) {
 // A key that was over the limit of a request stays rejected while the store does not answer, for that
 // limit and for smaller ones. on_failure decides requests with larger limits.
 func TestBroughtLimitStaysRejected(t *testing.T) {
-	onReplicas(t, 1, 1000, func(t *testing.T, r *replicas) {
+	onSmallSite(t, 1, 1000, func(t *testing.T, s *site) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		for range 5 {
-			judgmentOf(t, r.judges[0], p, "k", 1)
+			judgmentOf(t, s.judges[0], p, "k", 1)
 		}
 		by := func(count int64) *engine.Policy {
 			b := bringing(t, p, count)
@@ -186,26 +186,26 @@ func TestBroughtLimitStaysRejected(t *testing.T) {
 			return b
 		}
 		for range 2 { // by the store, and from memory
-			v := judgmentOf(t, r.judges[0], by(5), "k", 1)
+			v := judgmentOf(t, s.judges[0], by(5), "k", 1)
 			if !v.Rejected || v.Degraded != engine.Sound || v.Grant.RetryAfter <= 0 || v.Grant.RetryAfter > 60_000 || v.Grant.Reset != v.Grant.RetryAfter || v.Grant.AskAfter <= 0 || v.Grant.AskAfter > 60_000 {
 				t.Errorf("with 5 of 5 used: %+v", v)
 			}
 		}
-		before := r.behind.asks(p.Rule)
+		before := s.asks(p.Rule)
 		for range 50 {
-			judgmentOf(t, r.judges[0], by(5), "k", 1)
+			judgmentOf(t, s.judges[0], by(5), "k", 1)
 			time.Sleep(time.Millisecond)
 		}
-		if n := r.behind.asks(p.Rule) - before; n > 2 {
+		if n := s.asks(p.Rule) - before; n > 2 {
 			t.Errorf("%d asks for 50 requests in 50 ms that do not fit", n)
 		}
-		r.behind.down.Store(true)
+		s.fail(true)
 		for _, c := range []struct {
 			policy *engine.Policy
 			how    engine.Degraded
 		}{{by(5), engine.FailedDenied}, {by(2), engine.FailedDenied}, {by(9), engine.FailedAllow}, {p, engine.FailedAllow}} {
 			time.Sleep(time.Second)
-			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) || max(v.Grant.RetryAfter, v.Grant.Reset) > 60_000 {
+			if v := judgmentOf(t, s.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) || max(v.Grant.RetryAfter, v.Grant.Reset) > 60_000 {
 				t.Errorf("the store does not answer, by a count of %d: %+v", c.policy.Terms.Capacity, v)
 			}
 		}

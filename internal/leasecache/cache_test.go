@@ -109,11 +109,11 @@ func TestExactPeekIsNotStale(t *testing.T) {
 				if n := single(a, 1); n != 0 {
 					t.Errorf("granted %d of what another replica has spent", n)
 				}
-				before := s.stores[0].asks("free")
+				before := s.asks("free")
 				for range 20 {
 					a.acquire(look(free, 0))
 				}
-				if n := s.stores[0].asks("free") - before; n > 1 {
+				if n := s.asks("free") - before; n > 1 {
 					t.Errorf("%d asks for 20 questions about a rule with leases", n)
 				}
 			})

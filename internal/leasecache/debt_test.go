@@ -1,13 +1,11 @@
 package leasecache_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
@@ -60,10 +58,10 @@ func TestWhatIsRejectedFromMemoryIsChargedWithItsCost(t *testing.T) {
 			single(a, 100)
 			single(a, 1)    // rejected by the store
 			synctest.Wait() // until what the cache asks for behind the answer has been counted
-			before, denied := s.stores[0].asks("hour"), s.caches[0].Stats().Denied
+			before, denied := s.asks("hour"), s.caches[0].Stats().Denied
 			single(a, 7)
 			single(a, 5)
-			if asks, n := s.stores[0].asks("hour"), s.caches[0].Stats().Denied-denied; asks != before || n != 2 {
+			if asks, n := s.asks("hour"), s.caches[0].Stats().Denied-denied; asks != before || n != 2 {
 				t.Fatalf("%d asks for two requests of which a denial in memory rejects %d", asks-before, n)
 			}
 			time.Sleep(5 * time.Second)
@@ -95,51 +93,39 @@ func TestBroughtLimitCountsWhatIsRejectedFromMemory(t *testing.T) {
 
 // A key that is evicted when its window is over leaves the next window nothing to pay for.
 func TestEvictedKeyChargesNoNextWindow(t *testing.T) {
-	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
-		behind := newFar(newMemory())
-		a := &client{t: t, store: start(leasecache.Config{Store: behind, MaxKeys: 1})}
+	onSmallSite(t, 1, 1, func(t *testing.T, s *site) {
+		a := &client{t: t, store: s.caches[0]}
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Second, ChargeRejected: true}, lease.Leased)
 		time.Sleep(970 * time.Millisecond)
 		for _, units := range []int64{10, 1, 7} {
 			a.acquire(a.ask(p, 0, units, units))
 		}
-		if n := charged(t, behind.Store, p, "hot"); n != 10 {
+		if n := charged(t, s.base, p, "hot"); n != 10 {
 			t.Fatalf("%d charged before the window ends", n)
 		}
 		time.Sleep(40 * time.Millisecond)
 		ask(t, a.store, p, "other")
 		time.Sleep(100 * time.Millisecond)
-		if n := charged(t, behind.Store, p, "hot"); n != 0 {
+		if n := charged(t, s.base, p, "hot"); n != 0 {
 			t.Errorf("%d charged in the next window", n)
 		}
 	})
 }
 
-// believing fails its test when it gets a give-back that no store takes.
-type believing struct {
-	*memory.Store
-	t testing.TB
-}
-
-func (s *believing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	for i := range asks {
-		if a := &asks[i]; a.Policy.Terms.Lies(a.Want.Unused) {
-			s.t.Errorf("the cache gives back %d units of a limit of %d", a.Want.Unused, a.Policy.Terms.Capacity)
-		}
-	}
-	s.Store.Acquire(ctx, asks, grants)
-}
-
 // What holders give back at most goes to the store one after the other. Together it would be a lie of the replica, and the
 // units of all of them would be lost with it.
 func TestGiveBackStaysCredible(t *testing.T) {
-	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
-		f := start(leasecache.Config{Store: &believing{newMemory(), t}})
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		c := &client{t: t, store: f, policy: policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)}
 		most := c.ask(c.policy, 0, 0, 0)
 		most.Want.Unused, most.Want.Lease = 2000, 7 // of a lease that another replica has cut
 		c.acquire(most, most)
 		c.acquire(most, c.ask(c.policy, 0, 5, 100))
 		time.Sleep(time.Second)
+		for _, a := range behind.asks("r") {
+			if a.Policy.Terms.Lies(a.Want.Unused) {
+				t.Errorf("the cache gives back %d units of a limit of %d", a.Want.Unused, a.Policy.Terms.Capacity)
+			}
+		}
 	})
 }

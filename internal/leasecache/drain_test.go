@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -42,11 +43,11 @@ func TestDrainLosesNoUnits(t *testing.T) {
 			}
 		}), 1, 100).Draw(r, "trace")
 		rest := time.Duration(rapid.IntRange(0, 3).Draw(r, "rest")) * time.Millisecond // an ask travels for two
-		inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+		synctest.Test(t, func(t *testing.T) {
 			base, p := newMemory(), ruled(t, "hot", spec, lease.Leased)
 			var caches [2]*leasecache.Store
 			for i := range caches {
-				caches[i] = start(leasecache.Config{Store: newFar(base), MaxKeys: room})
+				caches[i] = start(t, leasecache.Config{Store: newFar(base), MaxKeys: room})
 			}
 			var spent, lost [10]atomic.Int64 // of each key; lost: at most
 			var all sync.WaitGroup
@@ -138,7 +139,7 @@ func TestDrainReportsWhatWasRejected(t *testing.T) {
 			}
 			drainOf(t, f)
 			reported := int64(0)
-			for _, a := range behind.asked {
+			for _, a := range behind.asks("r") {
 				reported += a.Want.Denied
 			}
 			if want := int64(8); charges && reported != want || !charges && reported != 0 { // one was granted, one denied by the store

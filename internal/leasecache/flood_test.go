@@ -12,15 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// load is what clients offer on one key, over all replicas.
-type load struct {
-	spec    limit.Spec
-	offered float64 // times the limit
-	rate    float64 // requests per second and replica, at most
-	lasts   time.Duration
-	client  func(*client, int64) int64 // sends a request of such a cost, answers units admitted
-}
-
 // client sends requests to one replica.
 type client struct {
 	t      testing.TB
@@ -29,12 +20,14 @@ type client struct {
 	random *rand.Rand
 }
 
-// offer sends a load to all replicas and waits for its end.
-func (s *site) offer(t *testing.T, p *engine.Policy, l load) {
-	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.caches))
-	rate := min(l.rate, perSecond)
+// offer sends so many times a limit on one key, over all replicas, for 12 s. send sends a request of such a cost, and
+// answers the units admitted.
+func (s *site) offer(t *testing.T, p *engine.Policy, times float64, send func(*client, int64) int64) {
+	spec := p.Limit.Spec()
+	perSecond := times * float64(spec.Count) / (float64(spec.Period) / float64(limit.Second)) / float64(len(s.caches))
+	rate := min(40, perSecond) // requests per second and replica
 	const callers = 30
-	end := time.Now().Add(l.lasts)
+	end := time.Now().Add(12 * time.Second)
 	var all sync.WaitGroup
 	for i, f := range s.caches {
 		for j := range callers {
@@ -49,7 +42,7 @@ func (s *site) offer(t *testing.T, p *engine.Policy, l load) {
 					if mean := max(1, perSecond/rate); mean > 1 {
 						cost += c.random.Int64N(int64(2*mean - 1))
 					}
-					l.client(c, cost)
+					send(c, cost)
 				}
 			})
 		}
@@ -133,8 +126,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						tight := limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second}
 						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
-						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
-							client: mixed(single, single, asksAhead, grouped(other), grouped(exact), grouped(other, exact))})
+						s.offer(t, p, offered, mixed(single, single, asksAhead, grouped(other), grouped(exact), grouped(other, exact)))
 						for p, rule := range map[*engine.Policy]string{p: "hot", other: "other"} {
 							most := allowed(p.Limit.Spec())
 							if rule == "hot" && offered < 1 && p.Limit.Spec().Period <= 10*limit.Second {

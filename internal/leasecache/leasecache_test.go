@@ -2,7 +2,6 @@ package leasecache_test
 
 import (
 	"cmp"
-	"context"
 	"testing"
 	"time"
 
@@ -14,25 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// newCache puts a lease cache with room for so many keys, 0: as many as the store, before a memory store, on one clock, and runs it.
-func newCache(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
-	o.MaxKeys = cmp.Or(o.MaxKeys, 100_000)
-	f := leasecache.New(leasecache.Config{
-		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
-		MaxKeys:  cmp.Or(maxKeys, o.MaxKeys),
-		MaxBytes: 1 << 30,
-		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = f.Run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return f
-}
-
 func TestConformance(t *testing.T) { conformance(t, 0) }
 
 // All of it holds as well where keys take each other's only place.
@@ -43,9 +23,17 @@ func TestConformanceWithoutRoom(t *testing.T) {
 	conformance(t, 1)
 }
 
+// conformance runs the suite on lease caches with room for so many keys, 0: as many as the memory store behind has.
 func conformance(t *testing.T, maxKeys int) {
 	enginetest.Run(t, enginetest.Subject{
-		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newCache(t, o, maxKeys) },
+		New: func(t testing.TB, o enginetest.Options) engine.Store {
+			o.MaxKeys = cmp.Or(o.MaxKeys, 100_000)
+			return start(t, leasecache.Config{
+				Store:   memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
+				MaxKeys: cmp.Or(maxKeys, o.MaxKeys),
+				Now:     func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+			})
+		},
 		Cached: true,
 		Asked:  func(s engine.Store) uint64 { return s.(*leasecache.Store).Stats().Asked },
 		Settle: func(s engine.Store) {

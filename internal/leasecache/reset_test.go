@@ -3,6 +3,7 @@ package leasecache_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -24,16 +25,14 @@ func TestResetEndsDenials(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(name, c, far), func(t *testing.T) {
 					spec.Count, spec.Period = 5000, 24*limit.Hour
-					inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
-						resetInAFlood(t, start, spec, c, far)
-					})
+					synctest.Test(t, func(t *testing.T) { resetInAFlood(t, spec, c, far) })
 				})
 			}
 		}
 	}
 }
 
-func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store, spec limit.Spec, c lease.Consistency, far bool) {
+func resetInAFlood(t *testing.T, spec limit.Spec, c lease.Consistency, far bool) {
 	p := policyOf(t, spec, c)
 	base := newMemory()
 	var all []*leasecache.Store // two replicas, and a holder behind each
@@ -43,10 +42,10 @@ func resetInAFlood(t *testing.T, start func(leasecache.Config) *leasecache.Store
 			p.Terms = p.Terms.ForAggregator()
 			link.after.Store(int64(80 * time.Millisecond))
 		}
-		all = append(all, start(leasecache.Config{Store: link, Timeout: time.Second}))
+		all = append(all, start(t, leasecache.Config{Store: link, Timeout: time.Second}))
 	}
 	for i := range 2 {
-		all = append(all, start(leasecache.Config{Store: all[i], Timeout: time.Second}))
+		all = append(all, start(t, leasecache.Config{Store: all[i], Timeout: time.Second}))
 	}
 	admitted := make([]time.Time, len(all)) // when each admitted first
 	flood := func(d time.Duration) {

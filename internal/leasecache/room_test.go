@@ -9,57 +9,50 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// perDay is a rule of one a day, which admits while the store fails.
-func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
-	p := ruled(t, "flooded", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
-	p.OnFailure = lease.FailureAllow
-	return p
-}
-
-// However many keys are spent, and asked for again and again: a hot key has its lease,
-// its asks and its memory.
+// However many keys are spent, and asked for again and again: a hot key has its lease, its asks and its memory.
 func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			onReplicas(t, 1, 500, func(t *testing.T, r *replicas) { spentKeysAndAHotKey(t, r, perDay(t, c)) })
+			onSmallSite(t, 1, 500, func(t *testing.T, s *site) { spentKeysAndAHotKey(t, s, c) })
 		})
 	}
 }
 
-func spentKeysAndAHotKey(t *testing.T, r *replicas, spent *engine.Policy) {
+func spentKeysAndAHotKey(t *testing.T, s *site, c lease.Consistency) {
 	const keys = 900
 	hourly := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
 	hot := ruled(t, "hot", hourly, lease.Leased)
+	spent := ruled(t, "flooded", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
+	spent.OnFailure = lease.FailureAllow
 	for i := range 2 * keys {
-		if v := judgmentOf(t, r.judges[0], spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
+		if v := judgmentOf(t, s.judges[0], spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
 			t.Fatalf("request %d for key %d: %+v", i%2, i/2, v)
 		}
 	}
 	admitted := int64(0)
 	for i := range 3334 {
-		if judgmentOf(t, r.judges[0], hot, "hot", 1).Admitted {
+		if judgmentOf(t, s.judges[0], hot, "hot", 1).Admitted {
 			admitted++
 		}
-		if v := judgmentOf(t, r.judges[0], spent, fmt.Sprint(i%keys), 1); v.Admitted {
+		if v := judgmentOf(t, s.judges[0], spent, fmt.Sprint(i%keys), 1); v.Admitted {
 			t.Errorf("key %d is spent: %+v", i%keys, v)
 		}
 		time.Sleep(3 * time.Millisecond)
 	}
-	if asks, most := r.behind.asks("hot"), allowed(hourly); asks > most || admitted != 100 {
+	if asks, most := s.asks("hot"), allowed(hourly); asks > most || admitted != 100 {
 		t.Errorf("the store was asked %d times for a hot key in ten seconds, at most %d; admitted %d of 100", asks, most, admitted)
 	}
-	r.behind.down.Store(true)
-	if v := judgmentOf(t, r.judges[0], spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
+	s.fail(true)
+	if v := judgmentOf(t, s.judges[0], spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
 		t.Errorf("a key never seen: %+v", v)
 	}
-	if s := r.caches[0].Stats(); s.Evicted == 0 || s.Keys > 500 {
+	if s := s.caches[0].Stats(); s.Evicted == 0 || s.Keys > 500 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -67,7 +60,7 @@ func spentKeysAndAHotKey(t *testing.T, r *replicas, spent *engine.Policy) {
 // Keys that come and go at once, alone and in groups, while the sweep and the store
 // run: no unit is lost or minted, and nothing waits for ever.
 func TestHammerWithoutRoom(t *testing.T) {
-	behind := memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})
+	behind := newMemory()
 	f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 7, MaxBytes: 1 << 30, Timeout: 10 * time.Second})
 	ctx, stop := context.WithCancel(t.Context())
 	var running, all sync.WaitGroup
@@ -106,39 +99,38 @@ func TestHammerWithoutRoom(t *testing.T) {
 // has confirmed it, also for its share; then it goes as others do.
 func TestDebtorsKeepTheirPlaces(t *testing.T) {
 	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
-		onReplicas(t, 1, 3, func(t *testing.T, r *replicas) {
+		onSmallSite(t, 1, 3, func(t *testing.T, s *site) {
 			p := perMinute(t, lease.Leased, on)
-			p.OnFailure = on
-			r.behind.down.Store(true)
+			s.fail(true)
 			for i := range 3 {
-				if v := judgmentOf(t, r.judges[0], p, fmt.Sprint(i), 100); !v.Admitted {
+				if v := judgmentOf(t, s.judges[0], p, fmt.Sprint(i), 100); !v.Admitted {
 					t.Fatalf("%+v", v)
 				}
 			}
 			for i := range 100 {
-				if v := judgmentOf(t, r.judges[0], p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
+				if v := judgmentOf(t, s.judges[0], p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
 					t.Errorf("where all owe, %v: %+v", on, v)
 				}
 			}
-			if v := judgmentOf(t, r.judges[0], p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
+			if v := judgmentOf(t, s.judges[0], p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
 				t.Errorf("after its share was spent, %v: %+v", on, v)
 			}
 			back := engine.Ask{Policy: p, Key: []byte("back"), Want: lease.Want{Unused: 1, Lease: 7}}
-			if g := within(t, r.caches[0], time.Second, back)[0]; g.Status != lease.OK {
+			if g := within(t, s.caches[0], time.Second, back)[0]; g.Status != lease.OK {
 				t.Errorf("a give-back waits for the store: %+v", g)
 			}
-			r.behind.down.Store(false)
+			s.fail(false)
 			time.Sleep(5 * time.Second)
 			for i := range 3 {
-				if got := charged(t, r.behind.Store, p, fmt.Sprint(i)); got != 100 {
+				if got := charged(t, s.base, p, fmt.Sprint(i)); got != 100 {
 					t.Errorf("%d charged of the 100 that key %d owed", got, i)
 				}
 			}
-			full := r.caches[0].Stats().Full
+			full := s.caches[0].Stats().Full
 			for i := range 100 {
-				judgmentOf(t, r.judges[0], p, fmt.Sprint("more", i), 1)
+				judgmentOf(t, s.judges[0], p, fmt.Sprint("more", i), 1)
 			}
-			if r.caches[0].Stats().Full != full {
+			if s.caches[0].Stats().Full != full {
 				t.Error("there is no room although nobody owes any more")
 			}
 		})

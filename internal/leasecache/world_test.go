@@ -1,8 +1,11 @@
 package leasecache_test
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,8 +20,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// far is a store across a network, which notes when it was asked for each rule: it answers after a while, or not
-// in time, or that nothing was decided.
+// far is a store across a network, which notes what it was asked: it answers after a while, or not in time, or that
+// nothing was decided.
 type far struct {
 	*memory.Store
 	after  atomic.Int64 // time.Duration
@@ -26,12 +29,18 @@ type far struct {
 	called func(context.Context) // receives each call; nil: nothing does
 
 	mu    sync.Mutex
-	asked map[string][]time.Time // by rule
+	asked map[string][]asked // by rule
+}
+
+// asked is an ask and when it came.
+type asked struct {
+	engine.Ask
+	at time.Time
 }
 
 // newFar is 2 ms away.
 func newFar(s *memory.Store) *far {
-	f := &far{Store: s, asked: map[string][]time.Time{}}
+	f := &far{Store: s, asked: map[string][]asked{}}
 	f.after.Store(int64(2 * time.Millisecond))
 	return f
 }
@@ -63,25 +72,23 @@ func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gra
 func (f *far) note(asks []engine.Ask) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range asks {
-		f.asked[asks[i].Policy.Rule] = append(f.asked[asks[i].Policy.Rule], time.Now())
+	for _, a := range asks {
+		f.asked[a.Policy.Rule] = append(f.asked[a.Policy.Rule], asked{a, time.Now()})
 	}
 }
 
-// asks is how often it was asked for a rule.
-func (f *far) asks(rule string) int {
+// asks are those that came for a rule.
+func (f *far) asks(rule string) []asked {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.asked[rule])
+	return slices.Clone(f.asked[rule])
 }
 
 // most is the largest number of asks for a rule in any ten seconds.
 func (f *far) most(rule string) (worst int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at, first := f.asked[rule], 0
-	for i := range at {
-		for at[i].Sub(at[first]) >= 10*time.Second {
+	all, first := f.asks(rule), 0
+	for i := range all {
+		for all[i].at.Sub(all[first].at) >= 10*time.Second {
 			first++
 		}
 		worst = max(worst, i-first+1)
@@ -96,50 +103,109 @@ func allowed(s limit.Spec) int {
 	return 105 + int(math.Log2(float64(s.Count))*windows)
 }
 
-// inBubble runs a test in virtual time. What start begins ends after it, also when it fails.
-func inBubble(t *testing.T, run func(t *testing.T, start func(leasecache.Config) *leasecache.Store)) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		defer running.Wait()
-		defer stop()
-		run(t, func(c leasecache.Config) *leasecache.Store {
-			if c.MaxKeys == 0 {
-				c.MaxKeys = 10_000
-			}
-			c.MaxBytes = 1 << 30
-			f := leasecache.New(c)
-			running.Go(func() { _ = f.Run(ctx) })
-			return f
-		})
-	})
+// start runs a lease cache until the test ends.
+func start(t testing.TB, c leasecache.Config) *leasecache.Store {
+	c.MaxKeys, c.MaxBytes = cmp.Or(c.MaxKeys, 10_000), 1<<30
+	f := leasecache.New(c)
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	return f
 }
 
 // onCache runs a test on a lease cache of a store that is 2 ms away.
 func onCache(t *testing.T, run func(*testing.T, *leasecache.Store, *far)) {
-	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
-		behind := newFar(newMemory())
-		run(t, start(leasecache.Config{Store: behind}), behind)
+	onSite(t, 1, func(t *testing.T, s *site) { run(t, s.caches[0], s.stores[0]) })
+}
+
+// shards is a store of two nodes that are 2 ms away, of which one hangs: the one that has the keys which begin with
+// hung. It decides on each ask by itself, waits for the others until the deadline, and decides on a group without the
+// members that have not answered after half of the time.
+type shards struct {
+	*far
+	sound atomic.Bool // nothing hangs
+}
+
+func (s *shards) hangs(a *engine.Ask) bool {
+	return strings.HasPrefix(string(a.Key), "hung") && !s.sound.Load()
+}
+
+func (s *shards) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	s.note(asks)
+	time.Sleep(2 * time.Millisecond)
+	pause, hung := time.Duration(0), 0
+	deadline, _ := ctx.Deadline()
+	var well []engine.Ask
+	lost := make([]bool, len(asks))
+	for i := range asks {
+		if !s.hangs(&asks[i]) {
+			well = append(well, asks[i])
+			continue
+		}
+		lost[i] = true
+		hung++
+		if pause = time.Until(deadline); engine.GroupLen(asks) == len(asks) && hung < len(asks) {
+			pause /= 2
+		}
+	}
+	time.Sleep(pause)
+	decided := make([]lease.Grant, len(well))
+	s.Store.Acquire(ctx, well, decided)
+	for i := range asks {
+		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost[i] {
+			grants[i], decided = decided[0], decided[1:]
+		}
+	}
+}
+
+// onShards runs a test on a lease cache of two nodes.
+func onShards(t *testing.T, run func(*testing.T, *leasecache.Store, *shards)) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := &shards{far: newFar(newMemory())}
+		run(t, start(t, leasecache.Config{Store: behind}), behind)
 	})
 }
 
-// site is several replicas in front of one store.
+// site is several replicas with their judges in front of one store.
 type site struct {
 	base   *memory.Store
 	caches []*leasecache.Store
+	judges []engine.Judge
 	stores []*far // what each of them sees of it
 }
 
 // onSite runs a test on so many replicas.
 func onSite(t *testing.T, replicas int, run func(*testing.T, *site)) {
-	inBubble(t, func(t *testing.T, start func(leasecache.Config) *leasecache.Store) {
+	onSmallSite(t, replicas, 10_000, run)
+}
+
+// onSmallSite runs a test on so many replicas that have room for so many keys each.
+func onSmallSite(t *testing.T, replicas, room int, run func(*testing.T, *site)) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &site{base: newMemory()}
 		for range replicas {
-			c := newFar(s.base)
-			s.stores, s.caches = append(s.stores, c), append(s.caches, start(leasecache.Config{Store: c}))
+			behind := newFar(s.base)
+			f := start(t, leasecache.Config{Store: behind, MaxKeys: room})
+			s.stores, s.caches = append(s.stores, behind), append(s.caches, f)
+			s.judges = append(s.judges, engine.NewJudge(f, f, func() int { return replicas }, nil, nil))
 		}
 		run(t, s)
 	})
+}
+
+// fail has the store fail for all replicas, or answer again.
+func (s *site) fail(yes bool) {
+	for _, c := range s.stores {
+		c.down.Store(yes)
+	}
+}
+
+// asks is how often the replicas asked for a rule.
+func (s *site) asks(rule string) (n int) {
+	for _, c := range s.stores {
+		n += len(c.asks(rule))
+	}
+	return n
 }
 
 // most is the largest number of asks of a replica for a rule in any ten seconds.

@@ -1,6 +1,10 @@
 package reserve
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"maps"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // aggregator is one of several on one table.
 type aggregator struct {
@@ -59,11 +63,8 @@ func (a *aggregator) sync() {
 	w.after(w.between(0, limit.Second/10), func() {
 		a.busy = false
 		if !w.table.swap(version, table) {
-			for name, s := range heard {
-				if _, newer := a.heard[name]; !newer {
-					a.hears(name, s)
-				}
-			}
+			maps.Copy(heard, a.heard) // which is newer
+			a.heard = heard
 			a.waiting, a.next = append(waiting, a.waiting...), w.now
 			return
 		}
@@ -79,13 +80,6 @@ func (a *aggregator) sync() {
 	})
 }
 
-func (a *aggregator) hears(name string, s spoken) {
-	if a.heard == nil {
-		a.heard = map[string]spoken{}
-	}
-	a.heard[name] = s
-}
-
 // call takes a statement of a region and answers it.
 func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
 	at, decides := a.time()
@@ -97,7 +91,7 @@ func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
 		return
 	}
 	a.copy = next
-	a.hears(name, spoken{st, at})
+	a.heard[name] = spoken{st, at}
 	answer := func() {
 		r, known := a.copy.Regions[name]
 		if at, decides := a.time(); decides && (!known || r.ID == st.ID) {

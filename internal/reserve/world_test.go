@@ -1,9 +1,9 @@
 package reserve
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -57,7 +57,7 @@ type world struct {
 	scenario
 	rng     *rand.Rand
 	now     limit.Micros
-	events  events
+	events  []event // the first to happen first
 	limits  []*counted
 	windows []Window
 	sites   []*site
@@ -93,19 +93,15 @@ type event struct {
 	do func()
 }
 
-type events []event
-
-func (e events) Len() int           { return len(e) }
-func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
+// after has something happen after a time, behind what happens then already.
+func (w *world) after(d limit.Micros, do func()) {
+	next := event{w.now + d, do}
+	later := slices.IndexFunc(w.events, func(e event) bool { return e.at > next.at })
+	if later < 0 {
+		later = len(w.events)
+	}
+	w.events = slices.Insert(w.events, later, next)
 }
-
-func (w *world) after(d limit.Micros, do func()) { heap.Push(&w.events, event{w.now + d, do}) }
 
 // play plays a scenario and returns what went wrong, and how much of its limits was used.
 func play(s scenario, seed uint64) (broken string, used float64) {
@@ -131,7 +127,9 @@ func (w *world) tickUntil(end limit.Micros) {
 func (w *world) tick() {
 	w.misfortune()
 	for len(w.events) > 0 && w.events[0].at <= w.now {
-		heap.Pop(&w.events).(event).do()
+		next := w.events[0]
+		w.events = w.events[1:]
+		next.do()
 	}
 	for _, a := range w.aggs {
 		a.sync()

@@ -1,41 +1,26 @@
 package service_test
 
 import (
-	"bytes"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/service"
-	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// logged makes a region that writes its log into the buffer.
-func logged(to *bytes.Buffer) func(*service.Config) {
+// logged makes a region that writes its log there.
+func logged(to *proc.Lines) func(*service.Config) {
 	return func(c *service.Config) { c.Log = slog.New(slog.NewTextHandler(to, nil)) }
 }
 
-// lines are the lines of a log that contain a text.
-func lines(log *bytes.Buffer, text string) (found []string) {
-	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
 // told checks that one line of the log has this text, and all parts.
-func told(t *testing.T, log *bytes.Buffer, text string, parts ...string) {
+func told(t *testing.T, log *proc.Lines, text string, parts ...string) {
 	t.Helper()
-	found := lines(log, text)
+	found := log.With(text)
 	if len(found) != 1 {
 		t.Fatalf("%q is logged as %q, want one line in a minute", text, found)
 	}
@@ -49,7 +34,7 @@ func told(t *testing.T, log *bytes.Buffer, text string, parts ...string) {
 // A give-back of more than two limits is counted by rule, and logged once a minute. Nothing of it is
 // taken back, what else the want asks for is decided, and what others give back meanwhile is taken.
 func TestGiveBacksAreRejected(t *testing.T) {
-	var log bytes.Buffer
+	var log proc.Lines
 	r := newRegion(t, logged(&log))
 	honest := &wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 60)}}
 	out, _ := r.post(honest)
@@ -79,7 +64,7 @@ func TestGiveBacksAreRejected(t *testing.T) {
 // A call that comes again, or that an Envoy in between sends again, as it states, may have been applied by another
 // process: nothing of it is applied here, it is counted, and logged once a minute.
 func TestRepeatedCalls(t *testing.T) {
-	var log bytes.Buffer
+	var log proc.Lines
 	r := newRegion(t, logged(&log))
 	taken := r.grants(want("all", "", 90))[0]
 	back := wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 10, Lease: taken.Lease}}
@@ -108,7 +93,7 @@ func TestRepeatedCalls(t *testing.T) {
 // TestRejectionsAreTold: the first want, and the first call, that is rejected in a minute is in the
 // log with who sent it. Text that a caller made up is cut.
 func TestRejectionsAreTold(t *testing.T) {
-	var log bytes.Buffer
+	var log proc.Lines
 	r := newRegion(t, logged(&log))
 	for range 3 {
 		r.grants(wire.Want{Rule: "page", Want: lease.Want{Unused: 1 << 40}})
@@ -116,59 +101,9 @@ func TestRejectionsAreTold(t *testing.T) {
 		r.post(&wire.Request{Protocol: 99, Holder: holderA, Seq: 1})
 		r.raw("application/proto", []byte{0x3a, 0x7f})
 	}
-	if lines(&log, "xxx") != nil {
+	if log.With("xxx") != nil {
 		t.Error("the text of a rejected call is in the log")
 	}
 	told(t, &log, "want rejected", "field=unused", "holder="+strings.Repeat("61", 16))
 	told(t, &log, "call rejected", `reason="holder: 5 bytes`)
-}
-
-const (
-	traceA    = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	traceB    = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01"
-	unsampled = "00-2af7651916cd43dd8448eb211c80319c-b7ad6b7169203333-00"
-)
-
-// A call is traced for the first sampled request that waits for it, and linked to the others.
-// Neither keys nor what is not sampled get into a trace.
-func TestTrace(t *testing.T) {
-	out := tracetest.NewInMemoryExporter()
-	tracer := telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
-	r := newRegion(t, func(c *service.Config) { c.Tracer = tracer })
-	const json = `{"protocol":1,"holder":"YWFhYWFhYWFhYWFhYWFhYQ==","seq":"900","wants":[{"rule":"page","key":"aw==","need":"1","waiting":"1","want":"1"}]}`
-	both := r.call(want("page", "secret", 1), want("all", "", 1))
-	both.TraceParent = []string{traceA, unsampled, traceB}
-	for name, c := range map[string]struct {
-		contentType, header string
-		body                []byte
-		parent              string // empty: no span
-		links               int
-	}{
-		"header and list": {"application/proto", traceA, both.Append(nil), traceA, 1},
-		"JSON":            {"application/json", traceB, []byte(json), traceB, 0},
-		"not sampled":     {"application/proto", unsampled, r.call(want("page", "k", 1)).Append(nil), "", 0},
-		"no trace":        {"application/proto", "", r.call(want("page", "k", 1)).Append(nil), "", 0},
-	} {
-		out.Reset()
-		if w := r.raw(c.contentType, c.body, "Traceparent", c.header); w.Code != http.StatusOK {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-		spans := out.GetSpans()
-		if c.parent == "" {
-			if len(spans) != 0 {
-				t.Errorf("%s: %v", name, spans)
-			}
-			continue
-		}
-		if len(spans) != 1 || spans[0].SpanContext.TraceID().String() != c.parent[3:35] || spans[0].Parent.SpanID().String() != c.parent[36:52] || len(spans[0].Links) != c.links {
-			t.Fatalf("%s: %+v", name, spans)
-		}
-		var text strings.Builder
-		for _, a := range spans[0].Attributes {
-			text.WriteString(string(a.Key) + "=" + a.Value.String() + " ")
-		}
-		if !strings.Contains(text.String(), "page") || !strings.Contains(text.String(), "weir.wants.ok=") || strings.Contains(text.String(), "secret") {
-			t.Errorf("%s: %s", name, text.String())
-		}
-	}
 }

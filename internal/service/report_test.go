@@ -37,13 +37,12 @@ func (w *watcher) Take(from any, m *quotav1.ReportRequest) (*quotav1.ReportRespo
 	return &quotav1.ReportResponse{WatchMs: 5000, Tap: &quotav1.Tap{PerSecond: 7}}, w.err
 }
 
-func encoded(t *testing.T, m *quotav1.ReportRequest) []byte {
-	t.Helper()
-	return fatal.Get(proto.Marshal(m))(t)
-}
-
-func (r *region) report(address, contentType string, body []byte) *httptest.ResponseRecorder {
-	return r.send(quotav1connect.QuotaServiceReportProcedure, contentType, bytes.NewReader(body), func(q *http.Request) { q.RemoteAddr = address })
+// report sends a report from an address.
+func (r *region) report(address string, m *quotav1.ReportRequest) *httptest.ResponseRecorder {
+	r.t.Helper()
+	body := bytes.NewReader(fatal.Get(proto.Marshal(m))(r.t))
+	return r.send(quotav1connect.QuotaServiceReportProcedure, "application/proto", body,
+		func(q *http.Request) { q.RemoteAddr = address })
 }
 
 // A report reaches who watches, and every answer says that somebody does.
@@ -56,7 +55,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("Acquire says %d ms", a.WatchMs)
 	}
 	m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1", Keys: []*quotav1.KeyRate{{Rule: "page", Key: []byte("k"), Count: 5}}}
-	w := r.report("192.0.2.1:1", "application/proto", encoded(t, m))
+	w := r.report("192.0.2.1:1", m)
 	a := new(quotav1.ReportResponse)
 	if err := proto.Unmarshal(w.Body.Bytes(), a); err != nil || w.Code != 200 || a.Protocol != 1 || a.WatchMs != 5000 || a.Tap == nil || a.Tap.PerSecond != 7 {
 		t.Errorf("%d %+v, %v", w.Code, a, err)
@@ -64,15 +63,17 @@ func TestReport(t *testing.T) {
 	if len(seen.got) != 1 || seen.got[0].Pop != "fra1" || string(seen.got[0].Keys[0].Key) != "k" {
 		t.Errorf("%+v", seen.got)
 	}
-	if w := r.report("192.0.2.1:1", "application/json", []byte(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)); w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
+	json := strings.NewReader(`{"protocol":1,"holder":"YmJiYmJiYmJiYmJiYmJiYg==","pop":"fra2"}`)
+	w = r.send(quotav1connect.QuotaServiceReportProcedure, "application/json", json, func(*http.Request) {})
+	if w.Code != 200 || len(seen.got) != 2 || seen.got[1].Pop != "fra2" {
 		t.Errorf("as JSON: %d %s", w.Code, w.Body)
 	}
-	r.report("192.0.2.1:2", "application/proto", encoded(t, m))
-	r.report("192.0.2.2:1", "application/proto", encoded(t, m))
+	r.report("192.0.2.1:2", m)
+	r.report("192.0.2.2:1", m)
 	if of := seen.from; of[0] != of[2] || of[0] == of[3] {
 		t.Errorf("from %v", of)
 	}
-	if got := newRegion(t).report("192.0.2.1:1", "application/proto", encoded(t, m)); got.Code != 200 {
+	if got := newRegion(t).report("192.0.2.1:1", m); got.Code != 200 {
 		t.Errorf("where nobody can watch: %d %s", got.Code, got.Body)
 	}
 }
@@ -81,6 +82,13 @@ func TestReport(t *testing.T) {
 func TestReportRejected(t *testing.T) {
 	seen := new(watcher)
 	r := newRegion(t, func(c *service.Config) { c.Live = seen })
+	m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
+	rejected := func(r *region, name string, m *quotav1.ReportRequest, status int, want string) {
+		t.Helper()
+		if w := r.report("192.0.2.1:1", m); w.Code != status || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %d with %q", name, w.Code, w.Body, status, want)
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*quotav1.ReportRequest)
 		want   string
@@ -92,42 +100,30 @@ func TestReportRejected(t *testing.T) {
 		"too long":           {func(m *quotav1.ReportRequest) { m.Pop = strings.Repeat("p", 256<<10) }, "262144"},
 		"too many items":     {func(m *quotav1.ReportRequest) { m.Keys = make([]*quotav1.KeyRate, 8200) }, "8192 fields"},
 	} {
-		m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
-		c.change(m)
-		if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%s: %d %s, want %q", name, w.Code, w.Body, c.want)
-		}
+		wrong := proto.CloneOf(m)
+		c.change(wrong)
+		rejected(r, name, wrong, 400, c.want)
 	}
 	if len(seen.got) != 0 {
 		t.Errorf("%d were seen", len(seen.got))
 	}
-	m := &quotav1.ReportRequest{Protocol: 1, Holder: holderA, Pop: "fra1"}
 	seen.err = live.ErrFull
-	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 429 {
-		t.Errorf("without room: %d %s", w.Code, w.Body)
-	}
+	rejected(r, "without room", m, 429, "")
 	seen.err = errors.New("members: none")
-	if w := r.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "members: none") {
-		t.Errorf("rejected: %d %s", w.Code, w.Body)
-	}
+	rejected(r, "by who watches", m, 400, "members: none")
 	above := newRegion(t, func(c *service.Config) { c.Live, c.Divides = seen, true })
-	if w := above.report("192.0.2.1:1", "application/proto", encoded(t, m)); w.Code != 400 || !strings.Contains(w.Body.String(), "region: is missing") {
-		t.Errorf("without a region: %d %s", w.Code, w.Body)
-	}
+	rejected(above, "without a region", m, 400, "region: is missing")
 }
 
 // hearer hears regions, and says err, or what it is told to.
 type hearer struct {
 	heard []reserve.Statement
-	calls int
 	reply *reserve.Reply
 	err   error
 }
 
 func (h *hearer) Heard(region string, s *reserve.Statement) (*reserve.Reply, error) {
-	if h.calls++; s != nil {
-		h.heard = append(h.heard, *s)
-	}
+	h.heard = append(h.heard, *s)
 	return h.reply, h.err
 }
 
@@ -149,20 +145,19 @@ func TestReserves(t *testing.T) {
 	if len(h.heard) != 1 || h.heard[0].ID != 7 || h.heard[0].Until != 9 {
 		t.Errorf("heard %+v", h.heard)
 	}
-	if answer, failure = r.post(call); failure != "" || answer.Reserve != nil || !answer.Dropped || h.calls != 1 {
-		t.Errorf("a call that comes again: %+v, %s, heard %d times", answer, failure, h.calls)
+	if answer, failure = r.post(call); failure != "" || answer.Reserve != nil || !answer.Dropped || len(h.heard) != 1 {
+		t.Errorf("a call that comes again: %+v, %s, heard %d times", answer, failure, len(h.heard))
 	}
-	if answer, failure = r.post(r.call(want("page", "k", 1))); failure != "" || answer.Reserve != nil || h.calls != 1 {
-		t.Errorf("a call of no region: %+v, %s, heard %d times", answer, failure, h.calls)
+	if answer, failure = r.post(r.call(want("page", "k", 1))); failure != "" || answer.Reserve != nil || len(h.heard) != 1 {
+		t.Errorf("a call of no region: %+v, %s, heard %d times", answer, failure, len(h.heard))
 	}
 	left := r.grants(want("page", "k", 0))[0].Remaining
-	impossible := new(reserve.StatementError)
 	for _, c := range []struct {
 		err    error
 		status int
 	}{
 		{errors.New("no store"), http.StatusServiceUnavailable},
-		{impossible, http.StatusBadRequest},
+		{new(reserve.StatementError), http.StatusBadRequest},
 		{reserve.ErrOtherRecord, http.StatusBadRequest},
 		{reserve.ErrTooManyRegions, http.StatusBadRequest},
 	} {

@@ -2,6 +2,8 @@ package service_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -86,16 +88,27 @@ func (r *region) call(wants ...wire.Want) *wire.Request {
 // post sends a request as the filter does. The response is nil if it was rejected, with the reply's body beside it.
 func (r *region) post(req *wire.Request) (*wire.Response, string) {
 	r.t.Helper()
-	w := r.raw("application/proto", req.Append(nil))
+	return r.from("192.0.2.1:1234", "", req)
+}
+
+// from sends a request from an address, over TLS with a certificate unless that is empty.
+func (r *region) from(addr, certificate string, req *wire.Request) (*wire.Response, string) {
+	r.t.Helper()
+	body := bytes.NewReader(req.Append(nil))
+	w := r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", body, func(h *http.Request) {
+		if h.RemoteAddr = addr; certificate != "" {
+			h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
+		}
+	})
 	if w.Code != http.StatusOK {
 		return nil, w.Body.String()
 	}
-	var out wire.Response
+	out := new(wire.Response)
 	fatal.If(r.t, out.Decode(w.Body.Bytes()))
 	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 {
 		r.t.Fatalf("answer %+v to %+v", out, req)
 	}
-	return &out, ""
+	return out, ""
 }
 
 // raw sends a body to Acquire with headers: names and values in turn.
@@ -377,8 +390,7 @@ func TestEncodings(t *testing.T) {
 		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "seq: 0") {
 			t.Errorf("%s: without a number: %v", name, err)
 		}
-		var typed *connect.Error
-		if !errors.As(err, &typed) {
+		if _, typed := errors.AsType[*connect.Error](err); !typed {
 			t.Errorf("%s: %T is not a typed error", name, err)
 		}
 	}

@@ -1,22 +1,17 @@
 package service_test
 
 import (
-	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/api/quota/v1/quotav1connect"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // perAddress is the default of MaxHoldersPerAddress.
@@ -27,26 +22,10 @@ func invented(n uint64) *wire.Request {
 	return &wire.Request{Protocol: 1, Holder: binary.BigEndian.AppendUint64([]byte("invented"), n), Seq: 1, Wants: []wire.Want{{Rule: "page"}}}
 }
 
-// from sends a request from an address, over TLS with a certificate unless that is empty.
-func (r *region) from(addr, certificate string, q *wire.Request) (*wire.Response, string) {
-	r.t.Helper()
-	w := r.send(quotav1connect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(q.Append(nil)), func(h *http.Request) {
-		if h.RemoteAddr = addr; certificate != "" {
-			h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
-		}
-	})
-	if w.Code != http.StatusOK {
-		return nil, w.Body.String()
-	}
-	out := new(wire.Response)
-	fatal.If(r.t, out.Decode(w.Body.Bytes()))
-	return out, ""
-}
-
 // Whoever makes up holders neither makes the shares of the others small nor keeps them out: an
 // address has so many, with TLS one certificate at it.
 func TestHoldersOfOneAddressAreBounded(t *testing.T) {
-	var log bytes.Buffer
+	var log proc.Lines
 	r := newRegion(t, logged(&log))
 	accepted := func(addr, certificate string, first uint64) (n int) {
 		for i := range uint64(2000) {
@@ -63,8 +42,8 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 		t.Errorf("2,000 ids of one address: %d holders", n)
 	}
 	measure.Has(t, r.metrics.Handler(), "weir_holders_rejected_total 1872")
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
-		t.Errorf("logged:\n%s\nwant one line with the address", text)
+	if len(log.With()) != 1 || len(log.With("from=192.0.2.7:1")) != 1 {
+		t.Errorf("logged: %q, want one line with the address", log.With())
 	}
 	if out, rejected := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != perAddress+1 {
 		t.Errorf("a PoP at another address: %+v %s", out, rejected)

@@ -54,39 +54,34 @@ func TestCutIsTheRatio(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	one := func(c Class, cohorts ...int) func(*Seen) {
-		return func(s *Seen) {
-			for _, cohort := range cohorts {
-				s.Add(noon, c, cohort)
-			}
-		}
-	}
 	for _, c := range []struct {
 		name    string
-		seen    []func(*Seen)
+		seen    [Classes][]int // the cohorts of each class
 		ratio   int64
 		class   Class
 		cohort  int
 		chance  int64
 		rejects bool
 	}{
-		{"nothing to reject", []func(*Seen){one(Bulk, 1)}, 0, Bulk, 0, 0, false},
-		{"a ratio below 0", []func(*Seen){one(Bulk, 1)}, -5, Bulk, 0, 0, false},
-		{"nothing seen", nil, 300_000, Bulk, 0, 0, false},
-		{"only critical seen", []func(*Seen){one(Critical, 1, 2)}, 300_000, Bulk, 7, 0, false},
-		{"only critical seen: never critical", []func(*Seen){one(Critical, 1, 2)}, Million, Critical, 1, 0, false},
-		{"the lower cohort", []func(*Seen){one(Normal, 1, 2)}, 500_000, Normal, 1, 900_000, true},
-		{"the higher cohort", []func(*Seen){one(Normal, 1, 2)}, 500_000, Normal, 2, 0, false},
-		{"the last in part", []func(*Seen){one(Normal, 1, 2)}, 750_000, Normal, 2, 499_999, true},
-		{"the last, not", []func(*Seen){one(Normal, 1, 2)}, 750_000, Normal, 2, 500_000, false},
-		{"the lower class first", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, 500_000, Normal, 1, 0, false},
-		{"the lower class whole", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, 500_000, Bulk, 127, 0, true},
-		{"all", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, Million, Normal, 127, 989_999, true},
-		{"a probe", []func(*Seen){one(Normal, 1), one(Bulk, 90)}, Million, Bulk, 127, 990_000, false},
+		{"nothing to reject", [Classes][]int{Bulk: {1}}, 0, Bulk, 0, 0, false},
+		{"a ratio below 0", [Classes][]int{Bulk: {1}}, -5, Bulk, 0, 0, false},
+		{"nothing seen", [Classes][]int{}, 300_000, Bulk, 0, 0, false},
+		{"only critical seen", [Classes][]int{Critical: {1, 2}}, 300_000, Bulk, 7, 0, false},
+		{"only critical seen: never critical", [Classes][]int{Critical: {1, 2}}, Million, Critical, 1, 0, false},
+		{"the lower cohort", [Classes][]int{Normal: {1, 2}}, 500_000, Normal, 1, 900_000, true},
+		{"the higher cohort", [Classes][]int{Normal: {1, 2}}, 500_000, Normal, 2, 0, false},
+		{"the last in part", [Classes][]int{Normal: {1, 2}}, 750_000, Normal, 2, 499_999, true},
+		{"the last, not", [Classes][]int{Normal: {1, 2}}, 750_000, Normal, 2, 500_000, false},
+		{"the lower class first", [Classes][]int{Normal: {1}, Bulk: {90}}, 500_000, Normal, 1, 0, false},
+		{"the lower class whole", [Classes][]int{Normal: {1}, Bulk: {90}}, 500_000, Bulk, 127, 0, true},
+		{"all", [Classes][]int{Normal: {1}, Bulk: {90}}, Million, Normal, 127, 989_999, true},
+		{"a probe", [Classes][]int{Normal: {1}, Bulk: {90}}, Million, Bulk, 127, 990_000, false},
 	} {
 		s := new(Seen)
-		for _, add := range c.seen {
-			add(s)
+		for class, cohorts := range c.seen {
+			for _, cohort := range cohorts {
+				s.Add(noon, Class(class), cohort)
+			}
 		}
 		if got := s.Cut(noon+1, c.ratio).Rejects(c.class, c.cohort, c.chance); got != c.rejects {
 			t.Errorf("%s: %v, want %v", c.name, got, c.rejects)

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 // The trickle of a bucket comes in at the share of its rate, to a hundredth where the arithmetic allows it, and never at more.
@@ -16,10 +17,7 @@ func TestTrickleBucket(t *testing.T) {
 		{Count: 1, Period: limit.MaxPeriod, Burst: 10}, {Count: limit.MaxCount, Period: limit.Second, Burst: limit.MaxCount},
 		{Count: 100, Period: limit.Second, Burst: 3},
 	} {
-		l, err := limit.New(s)
-		if err != nil {
-			t.Fatalf("%+v: %v", s, err)
-		}
+		l := fatal.Get(limit.New(s))(t)
 		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 		for _, share := range []reserve.PerMille{0, 1, 166, 333, 1000} {
 			got := trickleBucket(p, 5, share).Limit.Spec()

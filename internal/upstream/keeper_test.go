@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,21 +94,15 @@ rules:
   - { name: near, key: [], limit: 10/30m, algorithm: fixed_window }
 `)))(t)
 	want := []reserve.Window{{Period: limit.Minute}, {Period: limit.Hour}, {Period: limit.Minute, Refills: true}, {Period: 2 * limit.Minute, Refills: true}}
-	got := upstream.WindowsOf(set)
-	if len(got) != len(want) {
-		t.Fatalf("%v, want %v", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%v, want %v", got[i], want[i])
-		}
+	if got := upstream.WindowsOf(set); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
 // A record that cannot be read is stated as it was stored last, and nothing is renounced.
 func TestNothingIsRenouncedUnread(t *testing.T) {
 	inWorld(t, func(w *region) {
-		w.cell.fail(true)
+		w.cell.fails.Store(true)
 		before, _ := w.keeper.Statement()
 		time.Sleep(4 * time.Second)
 		if log := w.logs(); log != "" {
@@ -120,7 +115,7 @@ func TestNothingIsRenouncedUnread(t *testing.T) {
 		if log := w.logs(); strings.Count(log, "cannot use the record of the reserve") != 1 {
 			t.Errorf("the log has\n%s", log)
 		}
-		w.cell.fail(false)
+		w.cell.fails.Store(false)
 		time.Sleep(time.Second)
 		if s, _ := w.keeper.Statement(); s.Until <= clock() {
 			t.Errorf("%+v when the record can be read again", s)

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -101,18 +102,13 @@ func TestBucket(t *testing.T) {
 type alternating struct{}
 
 func (alternating) Around(at limit.Micros) *[6]limit.Micros {
+	pair, first := at-at%(2*limit.Minute), 0
+	if at-pair >= 50*limit.Second {
+		first = 1
+	}
 	var b [6]limit.Micros
-	begin, i := at-at%(2*limit.Minute)-2*limit.Minute, 0
-	next := func() {
-		begin += [2]limit.Micros{50 * limit.Second, 70 * limit.Second}[i%2]
-		i++
-	}
-	for ; begin <= at; next() {
-		b[0], b[1] = b[1], begin
-	}
-	for k := 2; k < len(b); k++ {
-		b[k] = begin
-		next()
+	for i, seconds := range []limit.Micros{-70, 0, 50, 120, 170, 240, 290}[first : first+len(b)] {
+		b[i] = pair + seconds*limit.Second
 	}
 	return &b
 }
@@ -204,8 +200,8 @@ func TestReturns(t *testing.T) {
 		w.link(true)
 		time.Sleep(30 * time.Second)
 		w.acquire(engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: own.Granted, Lease: own.Lease}})
-		if own.Granted != 40 || w.returned != 0 {
-			t.Errorf("%+v, of which %d units were given back to the aggregator", own, w.returned)
+		if own.Granted != 40 || w.returned.Load() != 0 {
+			t.Errorf("%+v, of which %d units were given back to the aggregator", own, w.returned.Load())
 		}
 	})
 }
@@ -214,18 +210,14 @@ func TestReturns(t *testing.T) {
 func TestGroups(t *testing.T) {
 	inWorld(t, func(w *region) {
 		wide, small, slow := w.policy("wide", perMinute(400)), w.policy("small", perMinute(8)), w.policy("slow", limit.Spec{Count: 80, Period: limit.Minute})
-		all := func(p ...*engine.Policy) (admitted bool) {
+		all := func(p ...*engine.Policy) bool {
 			var asks []engine.Ask
 			for _, one := range p {
 				a := need(one, 1)
 				a.Group = 1
 				asks = append(asks, a)
 			}
-			admitted = true
-			for _, g := range w.acquire(asks...) {
-				admitted = admitted && g.Granted == 1
-			}
-			return admitted
+			return !slices.ContainsFunc(w.acquire(asks...), func(g lease.Grant) bool { return g.Granted != 1 })
 		}
 		w.link(false)
 		time.Sleep(70 * time.Second)
@@ -270,7 +262,7 @@ func TestAggregatorLacksARule(t *testing.T) {
 func TestRecordAway(t *testing.T) {
 	inWorld(t, func(w *region) {
 		p := w.policy("r", perMinute(400))
-		w.cell.fail(true)
+		w.cell.fails.Store(true)
 		w.link(false)
 		time.Sleep(70 * time.Second)
 		a := need(p, 1)
@@ -284,7 +276,7 @@ func TestRecordAway(t *testing.T) {
 		if j := w.store.Fall(&a, 0); j.Grant.Remaining != 4 {
 			t.Errorf("a limit is divided by %d, want 4", j.Grant.Remaining)
 		}
-		w.cell.fail(false)
+		w.cell.fails.Store(false)
 		time.Sleep(time.Second)
 		w.spends(p, 100, "with the record")
 	})

@@ -3,9 +3,11 @@ package upstream_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +33,7 @@ var shares = map[string]reserve.PerMille{eu: 250, us: 750}
 type aggregator struct {
 	mu      sync.Mutex
 	shares  reserve.Shares
-	granted map[string]int64 // by rule, and window
+	granted map[string]int64 // by rule and window
 	debts   map[string]int64 // by rule
 }
 
@@ -49,18 +51,13 @@ func (g *aggregator) call(region string, s reserve.Statement) (reserve.Reply, er
 	return g.shares.Reply(region, s.ID, clock()), nil
 }
 
-// name is that of a window.
-func name(rule string, begin limit.Micros) string {
-	return rule + "@" + time.UnixMicro(int64(begin)).UTC().Format(time.TimeOnly)
-}
-
 func (g *aggregator) acquire(a *engine.Ask) lease.Grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	spec := a.Policy.Limit.Spec()
 	w := reserve.WindowOf(spec)
 	begin := w.Begin(clock())
-	at := name(a.Policy.Rule, begin)
+	at := fmt.Sprint(a.Policy.Rule, begin)
 	back := int64(0)
 	if a.Want.Lease == a.Policy.Limit.PeriodID(begin) {
 		back = a.Want.Unused
@@ -82,15 +79,17 @@ type region struct {
 	t      *testing.T
 	global *aggregator
 	cell   *cell
+	own    *memory.Store // its counters
 	keeper *upstream.Keeper
 	store  *upstream.Store
 	log    proc.Lines
 
-	mu          sync.Mutex
-	cut         bool   // no call arrives
-	late        bool   // wants are not decided, calls are answered
-	unknownRule string // a rule that the aggregator does not have
-	returned    int64  // units that were given back to the aggregator
+	cut         atomic.Bool   // no call arrives
+	late        bool          // wants are not decided, calls are answered
+	takes       time.Duration // that the aggregator takes to decide on wants
+	unknownRule string        // a rule that the aggregator does not have
+	returned    atomic.Int64  // units that were given back to the aggregator
+	left        atomic.Int64  // time.Duration that it had for the last wants
 
 	ahead   limit.Micros // the clock of the counters, beside that of the record
 	counted int          // asks of the region's store
@@ -116,29 +115,18 @@ func (c counting) Acquire(ctx context.Context, asks []engine.Ask, grants []lease
 // cell is a cell that fails, or has something else.
 type cell struct {
 	engine.Cell
-	mu     sync.Mutex
-	failed bool
+	fails atomic.Bool
 }
 
 func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed {
+	if c.fails.Load() {
 		return nil, 0, context.DeadlineExceeded
 	}
 	return c.Cell.Swap(ctx, old, next)
 }
 
-func (c *cell) fail(yes bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = yes
-}
-
 // set replaces the value by another one.
 func (c *cell) set(text []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for {
 		old, _, _ := c.Cell.Swap(context.Background(), nil, nil)
 		if found, _, _ := c.Cell.Swap(context.Background(), old, text); bytes.Equal(found, old) {
@@ -148,15 +136,20 @@ func (c *cell) set(text []byte) {
 }
 
 // Acquire is the way to the aggregator.
-func (r *region) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Grant) {
-	r.mu.Lock()
-	lost, unknown := r.cut || r.late, r.unknownRule
-	for i := range asks {
-		r.returned += asks[i].Want.Unused
+func (r *region) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	ends, _ := ctx.Deadline()
+	r.left.Store(int64(time.Until(ends)))
+	lost := r.cut.Load() || r.late
+	if r.takes > 0 {
+		select {
+		case <-ctx.Done():
+			lost = true
+		case <-time.After(r.takes):
+		}
 	}
-	r.mu.Unlock()
 	for i := range asks {
-		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost && asks[i].Policy.Rule != unknown {
+		r.returned.Add(asks[i].Want.Unused)
+		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost && asks[i].Policy.Rule != r.unknownRule {
 			grants[i] = r.global.acquire(&asks[i])
 		}
 	}
@@ -180,40 +173,32 @@ func (r *region) Fall(a *engine.Ask, holders int) engine.Judgment {
 
 func (r *region) Refund(*engine.Ask, *engine.Judgment) {}
 
-// inWorld runs a test in a bubble, at the begin of a minute, on a region that has called its aggregator.
+// inWorld runs a test in a bubble, at the begin of a minute, on the region eu, which has called its aggregator.
 func inWorld(t *testing.T, test func(*region)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var r *region
-		own := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return clock() + r.ahead }})
-		r = newRegion(t, &aggregator{granted: map[string]int64{}, debts: map[string]int64{}}, own)
+		r := &region{t: t, cell: &cell{Cell: memory.New(memory.Config{}).NewCell()}}
+		r.global = &aggregator{granted: map[string]int64{}, debts: map[string]int64{}}
+		now := func() limit.Micros { return clock() + r.ahead }
+		r.own = memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: now})
+		r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
+			Cell: r.cell, Region: eu, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+			Windows: func() []reserve.Window {
+				return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
+			},
+		})
+		r.store = upstream.New(upstream.Config{
+			Aggregator: r, Own: counting{r.own, r, false}, Raw: counting{r.own, r, true},
+			Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
+			RuleUnknown: func(rule string) bool { return rule == r.unknownRule },
+		})
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.keeper.Run(t.Context()) })
+		running.Go(func() { r.beat(t.Context()) })
+		t.Cleanup(running.Wait)
 		time.Sleep(50 * time.Second)
 		test(r)
 	})
-}
-
-// newRegion starts the region eu. It ends with the test.
-func newRegion(t *testing.T, global *aggregator, own *memory.Store) *region {
-	r := &region{t: t, global: global, cell: &cell{Cell: memory.New(memory.Config{}).NewCell()}}
-	r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: r.cell, Region: eu, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
-		Windows: func() []reserve.Window {
-			return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
-		},
-	})
-	r.store = upstream.New(upstream.Config{
-		Aggregator: r, Own: counting{own, r, false}, Raw: counting{own, r, true}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
-		RuleUnknown: func(rule string) bool { return rule == r.unknownRule },
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = r.keeper.Run(ctx) })
-	running.Go(func() { r.beat(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	return r
 }
 
 // beat calls the aggregator, which takes 100 ms.
@@ -222,7 +207,7 @@ func (r *region) beat(ctx context.Context) {
 		s, ok := r.keeper.Statement()
 		sent := time.Now()
 		time.Sleep(50 * time.Millisecond)
-		if ok && !r.isCut() {
+		if ok && !r.cut.Load() {
 			p, err := r.global.call(eu, s)
 			time.Sleep(50 * time.Millisecond)
 			if err != nil {
@@ -235,12 +220,6 @@ func (r *region) beat(ctx context.Context) {
 	}
 }
 
-func (r *region) isCut() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cut
-}
-
 // logs is what the log has by now.
 func (r *region) logs() string {
 	synctest.Wait()
@@ -248,11 +227,7 @@ func (r *region) logs() string {
 }
 
 // link cuts the region off from the aggregator, or connects it.
-func (r *region) link(up bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cut = !up
-}
+func (r *region) link(up bool) { r.cut.Store(!up) }
 
 // policy is that of a rule with shares, exact.
 func (r *region) policy(name string, s limit.Spec) *engine.Policy {

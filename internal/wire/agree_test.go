@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	quotav1 "github.com/weirlimit/weir/api/quota/v1"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -23,7 +25,7 @@ func TestAgrees(t *testing.T) {
 			sent := p.generated()
 			randomMessage(t, sent.ProtoReflect())
 			m := p.wire()
-			if err := m.Decode(marshal(t, sent)); err != nil {
+			if err := m.Decode(fatal.Get(proto.Marshal(sent))(t)); err != nil {
 				t.Fatalf("wire rejected what the generated code wrote: %v", err)
 			}
 			if got := generated(m); !proto.Equal(got, plain(sent)) {
@@ -71,24 +73,17 @@ func TestAppendsToDst(t *testing.T) {
 
 // The numbers of statuses and outcomes are those of quota.proto.
 func TestNumbersMatch(t *testing.T) {
-	statuses := map[lease.Status]string{
-		0: "STATUS_UNSPECIFIED", lease.OK: "STATUS_OK", lease.Denied: "STATUS_DENIED", lease.Unavailable: "STATUS_UNAVAILABLE", lease.UnknownRule: "STATUS_UNKNOWN_RULE",
+	statuses := map[int32]string{
+		0: "STATUS_UNSPECIFIED", int32(lease.OK): "STATUS_OK", int32(lease.Denied): "STATUS_DENIED",
+		int32(lease.Unavailable): "STATUS_UNAVAILABLE", int32(lease.UnknownRule): "STATUS_UNKNOWN_RULE",
 	}
-	for number, name := range statuses {
-		if quotav1.Status_name[int32(number)] != name || len(statuses) != len(quotav1.Status_name) {
-			t.Errorf("%s is %d here; quota.proto has %v", name, number, quotav1.Status_name)
-		}
+	outcomes := map[int32]string{
+		0: "OUTCOME_UNSPECIFIED", int32(wire.OutcomeAdmitted): "OUTCOME_ADMITTED", int32(wire.OutcomeDenied): "OUTCOME_DENIED",
+		int32(wire.OutcomeUnavailable): "OUTCOME_UNAVAILABLE", int32(wire.OutcomeWouldDeny): "OUTCOME_WOULD_DENY",
 	}
-	for number, name := range []string{wire.OutcomeAdmitted: "OUTCOME_ADMITTED", wire.OutcomeDenied: "OUTCOME_DENIED", wire.OutcomeUnavailable: "OUTCOME_UNAVAILABLE", wire.OutcomeWouldDeny: "OUTCOME_WOULD_DENY"} {
-		if name != "" && quotav1.Outcome_name[int32(number)] != name {
-			t.Errorf("%s is %d here", name, number)
-		}
+	if !maps.Equal(statuses, quotav1.Status_name) || !maps.Equal(outcomes, quotav1.Outcome_name) {
+		t.Errorf("%v and %v here, %v and %v in quota.proto", statuses, outcomes, quotav1.Status_name, quotav1.Outcome_name)
 	}
-}
-
-func marshal(t *rapid.T, m proto.Message) []byte {
-	b := fatal.Get(proto.Marshal(m))(t)
-	return b
 }
 
 // randomMessage sets each field of m, or not, to a random value.
@@ -160,4 +155,153 @@ func TestAnswerIsThatOfTheCall(t *testing.T) {
 	if err := new(wire.Response).DecodeAnswer([]byte{0xff}, 7, 2); err == nil {
 		t.Error("bytes that are no message are an answer")
 	}
+}
+
+// codec is what the messages of package wire have in common.
+type codec interface {
+	Append(dst []byte) []byte
+	Decode(b []byte) error
+}
+
+// asked and answered have what no program needs of the generated code.
+type (
+	asked    struct{ wire.RulesRequest }
+	answered struct{ wire.RulesResponse }
+)
+
+func (m *asked) Decode(b []byte) error {
+	var pb quotav1.RulesRequest
+	err := proto.Unmarshal(b, &pb)
+	m.RulesRequest = wire.RulesRequest{Protocol: pb.Protocol, HaveVersion: pb.HaveVersion, Pop: pb.Pop, ProtocolMax: pb.ProtocolMax, HaveSecret: pb.HaveSecret}
+	return err
+}
+
+func (m *answered) Append(dst []byte) []byte { return appendGenerated(dst, generated(m)) }
+
+func appendGenerated(dst []byte, m proto.Message) []byte {
+	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+	if err != nil {
+		panic(err)
+	}
+	return dst
+}
+
+// pair is one message in both codecs.
+type pair struct {
+	name      string
+	wire      func() codec
+	generated func() proto.Message
+}
+
+var pairs = []pair{
+	{"AcquireRequest", func() codec { return new(wire.Request) }, func() proto.Message { return new(quotav1.AcquireRequest) }},
+	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotav1.AcquireResponse) }},
+	{"RulesRequest", func() codec { return new(asked) }, func() proto.Message { return new(quotav1.RulesRequest) }},
+	{"RulesResponse", func() codec { return new(answered) }, func() proto.Message { return new(quotav1.RulesResponse) }},
+	{"ReportResponse", func() codec { return new(watch) }, func() proto.Message { return new(quotav1.ReportResponse) }},
+}
+
+// generated is m as the generated type, field by field. It is written out by hand
+// so that two fields swapped in both Append and Decode do not cancel out.
+func generated(m codec) proto.Message {
+	switch m := m.(type) {
+	case *wire.Request:
+		return generatedRequest(m)
+	case *wire.Response:
+		return generatedResponse(m)
+	case *asked:
+		return &quotav1.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax, HaveSecret: m.HaveSecret}
+	case *answered:
+		return &quotav1.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision, Secret: m.Secret, WatchMs: m.WatchMs}
+	case *watch:
+		return generatedWatch(&m.ReportResponse)
+	}
+	panic("a message without a generated one")
+}
+
+func generatedRequest(m *wire.Request) *quotav1.AcquireRequest {
+	pb := &quotav1.AcquireRequest{
+		Protocol: m.Protocol, Holder: m.Holder, Seq: m.Seq, Ack: m.Ack,
+		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
+		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
+	}
+	if s := m.Reserve; s != nil {
+		pb.Reserve = &quotav1.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
+	}
+	for _, w := range m.Wants {
+		pb.Wants = append(pb.Wants, &quotav1.Want{
+			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
+			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
+			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
+			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Override: w.Override,
+			Soon: uint64(w.Soon), Settled: uint64(w.Settled),
+		})
+	}
+	return pb
+}
+
+func generatedSpans(spans []reserve.Span) (pb []*quotav1.ReserveSpan) {
+	for _, s := range spans {
+		pb = append(pb, &quotav1.ReserveSpan{AfterUs: uint64(s.After), UntilUs: uint64(s.Until)})
+	}
+	return pb
+}
+
+func generatedResponse(m *wire.Response) *quotav1.AcquireResponse {
+	pb := &quotav1.AcquireResponse{
+		Protocol: m.Protocol, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
+		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
+		SharePerMille: m.SharePerMille, Secret: m.Secret, WatchMs: m.WatchMs,
+	}
+	if p := m.Reserve; p != nil {
+		pb.Reserve = &quotav1.ReserveReply{
+			AtUs: uint64(p.At), ShareNo: p.Share.No, SharePart: uint32(p.Share.Part), ShareSinceUs: uint64(p.Share.Since),
+			UntilUs: uint64(p.Until), Used: generatedSpans(p.Used),
+		}
+	}
+	for _, g := range m.Grants {
+		pb.Grants = append(pb.Grants, &quotav1.Grant{
+			Status: quotav1.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
+			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
+			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed, Override: g.Name, Block: quotav1.Block(g.Block),
+		})
+	}
+	return pb
+}
+
+const neverMs = 1<<53 - 1 // as in quota.proto
+
+func generatedTime(d lease.Millis) uint64 {
+	if d == lease.Never {
+		return neverMs
+	}
+	return uint64(d)
+}
+
+// plain is m as package wire reads it: a value of an enum that is unknown is none, and a time so long
+// that it never comes has one value.
+func plain(m proto.Message) proto.Message {
+	if m, ok := m.(*quotav1.ReportResponse); ok && m.Tap != nil {
+		if _, known := quotav1.Outcome_name[int32(m.Tap.Outcome)]; !known {
+			m.Tap.Outcome = 0
+		}
+	}
+	response, ok := m.(*quotav1.AcquireResponse)
+	if !ok {
+		return m
+	}
+	for _, g := range response.Grants {
+		if _, known := quotav1.Status_name[int32(g.Status)]; !known {
+			g.Status = 0
+		}
+		if _, known := quotav1.Block_name[int32(g.Block)]; !known {
+			g.Block = 0
+		}
+		for _, ms := range []*uint64{&g.RetryAfterMs, &g.ResetMs} {
+			if *ms >= uint64(lease.Never) {
+				*ms = neverMs
+			}
+		}
+	}
+	return m
 }

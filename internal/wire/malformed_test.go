@@ -21,7 +21,7 @@ func repeated(number protowire.Number, n int) []byte {
 }
 
 func TestRejects(t *testing.T) {
-	cases := []struct {
+	for _, c := range []struct {
 		name   string
 		input  []byte
 		offset int
@@ -50,12 +50,11 @@ func TestRejects(t *testing.T) {
 		{"too many wants", repeated(7, wire.MaxWants+1), 2 * wire.MaxWants, "list is longer", true},
 		{"too many spans", protowire.AppendBytes([]byte{15<<3 | 2}, repeated(3, wire.MaxSpans+1)), 3 + 2*wire.MaxSpans, "list is longer", true},
 		{"too long", protowire.AppendBytes([]byte{0x12}, make([]byte, wire.MaxMessage)), wire.MaxMessage, "message is longer", true},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := new(wire.Request).Decode(c.input)
-			var malformed *wire.Error
-			if !errors.As(err, &malformed) {
+			malformed, ok := errors.AsType[*wire.Error](err)
+			if !ok {
 				t.Fatalf("Decode answered %v", err)
 			}
 			if malformed.Message != "AcquireRequest" || malformed.Offset != c.offset || !strings.Contains(malformed.Reason, c.reason) {
@@ -88,16 +87,12 @@ func TestLeavesOut(t *testing.T) {
 // TestAcceptsAtTheBounds is the other side of TestRejects: the most that is legal.
 func TestAcceptsAtTheBounds(t *testing.T) {
 	var request wire.Request
-	if err := request.Decode(append(repeated(7, wire.MaxWants), repeated(9, wire.MaxTraceParents)...)); err != nil {
-		t.Error(err)
-	}
+	fatal.If(t, request.Decode(append(repeated(7, wire.MaxWants), repeated(9, wire.MaxTraceParents)...)))
 	if len(request.Wants) != wire.MaxWants || len(request.TraceParent) != wire.MaxTraceParents {
 		t.Errorf("read %d wants and %d trace parents", len(request.Wants), len(request.TraceParent))
 	}
 	var response wire.Response
-	if err := response.Decode(repeated(4, wire.MaxWants)); err != nil {
-		t.Error(err)
-	}
+	fatal.If(t, response.Decode(repeated(4, wire.MaxWants)))
 	if err := response.Decode(repeated(4, wire.MaxWants+1)); err == nil {
 		t.Errorf("accepted %d grants", wire.MaxWants+1)
 	}

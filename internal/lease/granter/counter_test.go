@@ -99,20 +99,15 @@ func TestAskAfter(t *testing.T) {
 		{"0.8 s where only the asker does", 2, lease.Want{Want: 160}, 0, lease.Want{Need: 900, Waiting: 900, Want: 900}, 800},
 		{"to fetch the next window", 1, lease.Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, lease.Want{Want: 1}, 300},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			c := newCounter(t, perMinute, lease.Leased)
-			for range row.asked {
-				c.acquire(0, lease.Want{Fresh: true})
-			}
-			c.acquire(0, row.before)
-			g := c.acquire(row.at, row.w)
-			if g.Status != lease.Denied || g.AskAfter != row.want {
-				t.Errorf("status %d, ask after %d ms, not %d", g.Status, g.AskAfter, row.want)
-			}
-			if g.RetryAfter < 1 && g.Remaining < max(row.w.Need, 1) {
-				t.Error("retry after nothing")
-			}
-		})
+		c := newCounter(t, perMinute, lease.Leased)
+		for range row.asked {
+			c.acquire(0, lease.Want{Fresh: true})
+		}
+		c.acquire(0, row.before)
+		g := c.acquire(row.at, row.w)
+		if g.Status != lease.Denied || g.AskAfter != row.want || g.RetryAfter < 1 && g.Remaining < max(row.w.Need, 1) {
+			t.Errorf("%s: %+v, want a denial, to ask after %d ms, and to come back if nothing is left", row.name, g, row.want)
+		}
 	}
 }
 

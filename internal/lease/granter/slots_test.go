@@ -14,7 +14,6 @@ import (
 func TestStatementsOutliveAClockStep(t *testing.T) {
 	l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 5}))(t)
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
-	const start = 30_000_000 * limit.Minute
 	var s Slots
 	for i, step := range []struct {
 		at          limit.Micros
@@ -29,11 +28,11 @@ func TestStatementsOutliveAClockStep(t *testing.T) {
 		{-limit.Day + 10*limit.Second, 1, 8, lease.OK},
 	} {
 		w := lease.Want{Need: 1, Waiting: 1, Want: 1}
-		if g := s.Acquire(l, &terms, start+step.at, step.holder, step.seq, w); g.Status != step.want {
+		if g := s.Acquire(l, &terms, window+step.at, step.holder, step.seq, w); g.Status != step.want {
 			t.Fatalf("step %d: %+v, want status %d", i, g, step.want)
 		}
 	}
-	if s.Fresh(l, start-limit.Day+10*limit.Second) || !s.Fresh(l, start-limit.Day+20*limit.Second) {
+	if s.Fresh(l, window-limit.Day+10*limit.Second) || !s.Fresh(l, window-limit.Day+20*limit.Second) {
 		t.Error("fresh while a statement counts, or not afterwards")
 	}
 }

@@ -103,7 +103,6 @@ func TestEnding(t *testing.T) {
 
 // Whether a request is rejected of which so many units are missing.
 func TestRejects(t *testing.T) {
-	far := perMinute
 	partial := State{Phase: PhasePartial, Ends: at + 50, Asked: at - 5, Reset: 30_000}
 	denied := State{Phase: PhaseDenied, Ends: at + 50, Least: 5, Asked: at - 5, Left: 4, Reset: 30_000}
 	with := func(a State, change func(*State)) State {
@@ -124,9 +123,9 @@ func TestRejects(t *testing.T) {
 		"partial ended an interval ago":              {perMinute, false, with(partial, func(a *State) { a.Ends = at - 100 }), 1, false},
 		"partial ended nearly an interval ago":       {perMinute, false, with(partial, func(a *State) { a.Ends = at - 99 }), 1, true},
 		"partial, and the window is over":            {perMinute, false, with(partial, func(a *State) { a.Reset = at }), 1, false},
-		"partial, far, little is left":               {far, true, with(partial, func(a *State) { a.Left = 30 }), 1, true},
-		"partial, far, enough is left":               {far, true, with(partial, func(a *State) { a.Left = 31 }), 1, false},
-		"partial, far, not enough for it":            {far, true, with(partial, func(a *State) { a.Left = 31 }), 32, true},
+		"partial, far, little is left":               {perMinute, true, with(partial, func(a *State) { a.Left = 30 }), 1, true},
+		"partial, far, enough is left":               {perMinute, true, with(partial, func(a *State) { a.Left = 31 }), 1, false},
+		"partial, far, not enough for it":            {perMinute, true, with(partial, func(a *State) { a.Left = 31 }), 32, true},
 		"in the pause, little is left":               {sliding, false, with(partial, func(a *State) { a.Left = 11 }), 1, true},
 		"in the pause, enough is left":               {sliding, false, with(partial, func(a *State) { a.Left = 12 }), 1, false},
 		"after the pause":                            {sliding, false, with(partial, func(a *State) { a.Left, a.Asked = 1, at-10 }), 5, false},
@@ -270,6 +269,34 @@ func TestPenalty(t *testing.T) {
 		if got := a.owesPenalty(terms, at); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
+	}
+}
+
+// What a holder rejects where that is charged: its own units are the first that it uses
+// up, and the rest is reported to the granter, once, and not after its window.
+func TestRejectedUnitsAreCharged(t *testing.T) {
+	terms := lease.NewTerms(fatal.Get(limit.New(penal))(t), lease.Leased, 0, 0, 0)
+	s := State{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
+	s.Leases[0] = Lease{Units: 2, Expiry: 9000, Lease: 1}
+	s.Leases[1] = Lease{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
+	if d := s.Take(&terms, 1000, 8); d.Verdict != Reject || s.Available(1000) != 0 || s.Left != 0 || s.Least != 1 || s.Leases[1].Units != 1 {
+		t.Fatalf("8 rejected of 2 on lease and 4 above: %+v, %+v", d, s)
+	}
+	if d := s.Take(&terms, 1000, 1); d.Verdict != Reject {
+		t.Fatalf("1 after that: %+v", d)
+	}
+	late := s
+	if w, some := s.Report(&terms, 1100); !some || w.Denied != 7 {
+		t.Errorf("reports %+v, want the 8 and 1 less the 2 that were on lease", w)
+	}
+	if w, some := s.Report(&terms, 1101); some || w.Denied != 0 {
+		t.Errorf("reports again: %+v", w)
+	}
+	if w := late.Ask(&terms, 9000, 1, 1, NoAsk); w.Denied != 0 {
+		t.Errorf("reports %d to the next window", w.Denied)
+	}
+	if !late.Idle(&terms, 9300) && late.Denied > 0 {
+		t.Errorf("is kept for what was rejected in a window that is over: %+v", late)
 	}
 }
 

@@ -119,26 +119,26 @@ func TestPrefetchOfAggregator(t *testing.T) {
 	for name, row := range map[string]struct {
 		now    lease.Millis
 		units  int64
-		change func(*crossRegionTale)
+		change func(*tier)
 		asks   holder.Asks
 	}{
-		"not in use":                          {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent = 0, 0 }, holder.NoAsk},
-		"in use":                              {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent = 20, 20 }, holder.TopUp},
-		"rejected":                            {9300, 0, func(s *crossRegionTale) { s.rate, s.Holder.Spent, s.Holder.Denied = 20, 0, 20 }, holder.TopUp},
-		"in the pause":                        {9300, 0, func(s *crossRegionTale) { s.askAt = 9301 }, holder.NoAsk},
-		"after the pause":                     {9300, 0, func(s *crossRegionTale) { s.askAt = 9300 }, holder.TopUp},
-		"after a pause that ends the window":  {9750, 0, func(s *crossRegionTale) { s.askAt = 9750 }, holder.TopUp},
-		"a quarter of the lease":              {9300, 10, func(s *crossRegionTale) { s.trip = 5 }, holder.TopUp},
-		"more than a quarter":                 {9300, 11, func(s *crossRegionTale) { s.trip = 5 }, holder.NoAsk},
-		"the units of a round trip":           {9300, 17, func(s *crossRegionTale) { s.Holder.Size = 0 }, holder.TopUp},
-		"more than that":                      {9300, 18, func(s *crossRegionTale) { s.Holder.Size = 0 }, holder.NoAsk},
-		"the window ends, and enough is left": {9750, 21, func(*crossRegionTale) {}, holder.Ahead},
-		"the window ends, and some is left":   {9750, 20, func(*crossRegionTale) {}, holder.TopUp},
-		"no second answer comes in time":      {9800, 27, func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001, Expiry: 11_000} }, holder.TopUp},
-		"the last answer that comes in time":  {9899, 5, func(*crossRegionTale) {}, holder.TopUp},
-		"no answer comes in time":             {9900, 5, func(*crossRegionTale) {}, holder.Ahead},
-		"the window is over":                  {10_000, 5, func(*crossRegionTale) {}, holder.TopUp},
-		"nobody knows the next window":        {9950, 5, func(s *crossRegionTale) { s.terms.Lead = 0 }, holder.TopUp},
+		"not in use":                          {9300, 0, func(s *tier) { s.rate, s.Holder.Spent = 0, 0 }, holder.NoAsk},
+		"in use":                              {9300, 0, func(s *tier) { s.rate, s.Holder.Spent = 20, 20 }, holder.TopUp},
+		"rejected":                            {9300, 0, func(s *tier) { s.rate, s.Holder.Spent, s.Holder.Denied = 20, 0, 20 }, holder.TopUp},
+		"in the pause":                        {9300, 0, func(s *tier) { s.askAt = 9301 }, holder.NoAsk},
+		"after the pause":                     {9300, 0, func(s *tier) { s.askAt = 9300 }, holder.TopUp},
+		"after a pause that ends the window":  {9750, 0, func(s *tier) { s.askAt = 9750 }, holder.TopUp},
+		"a quarter of the lease":              {9300, 10, func(s *tier) { s.trip = 5 }, holder.TopUp},
+		"more than a quarter":                 {9300, 11, func(s *tier) { s.trip = 5 }, holder.NoAsk},
+		"the units of a round trip":           {9300, 17, func(s *tier) { s.Holder.Size = 0 }, holder.TopUp},
+		"more than that":                      {9300, 18, func(s *tier) { s.Holder.Size = 0 }, holder.NoAsk},
+		"the window ends, and enough is left": {9750, 21, func(*tier) {}, holder.Ahead},
+		"the window ends, and some is left":   {9750, 20, func(*tier) {}, holder.TopUp},
+		"no second answer comes in time":      {9800, 27, func(s *tier) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001, Expiry: 11_000} }, holder.TopUp},
+		"the last answer that comes in time":  {9899, 5, func(*tier) {}, holder.TopUp},
+		"no answer comes in time":             {9900, 5, func(*tier) {}, holder.Ahead},
+		"the window is over":                  {10_000, 5, func(*tier) {}, holder.TopUp},
+		"nobody knows the next window":        {9950, 5, func(s *tier) { s.terms.Lead = 0 }, holder.TopUp},
 	} {
 		s := crossRegionStory(t, of(row.units))
 		row.change(s)
@@ -180,25 +180,25 @@ func TestRenewAt(t *testing.T) {
 		t.Error("a lease lasts until an ask that is sent at 9375")
 	}
 	for name, row := range map[string]struct {
-		change func(*crossRegionTale)
+		change func(*tier)
 		now    lease.Millis
 		at     lease.Millis
 	}{
-		"the next window":       {func(*crossRegionTale) {}, 9300, 9700},
-		"a moment before":       {func(*crossRegionTale) {}, 9699, 9700},
-		"it may be asked for":   {func(*crossRegionTale) {}, 9700, lease.Never},
-		"it is there":           {func(s *crossRegionTale) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
-		"there is none":         {func(s *crossRegionTale) { s.terms.Lead = 0 }, 9300, lease.Never},
-		"a lease":               {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9300, 9376},
-		"a lease that ends now": {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9375, 9376},
-		"a lease that ended":    {func(s *crossRegionTale) { s.Holder.Leases[0] = lot }, 9376, 9700},
-		"nothing was spent":     {func(s *crossRegionTale) { s.Holder.Spent = 0 }, 9300, lease.Never},
-		"in use, and rejected":  {func(s *crossRegionTale) { s.Holder.Denied = s.Holder.Spent }, 9300, 9700},
-		"the pause":             {func(s *crossRegionTale) { s.askAt = 9500 }, 9300, 9500},
-		"the pause is over":     {func(s *crossRegionTale) { s.askAt = 9500 }, 9500, 9700},
-		"a round trip is left":  {func(s *crossRegionTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 17, Expiry: 10_000} }, 9300, 9500},
-		"more is left":          {func(s *crossRegionTale) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 18, Expiry: 10_000} }, 9300, 9700},
-		"the pause ends the window": {func(s *crossRegionTale) {
+		"the next window":       {func(*tier) {}, 9300, 9700},
+		"a moment before":       {func(*tier) {}, 9699, 9700},
+		"it may be asked for":   {func(*tier) {}, 9700, lease.Never},
+		"it is there":           {func(s *tier) { s.Holder.Leases[1] = holder.Lease{Units: 1, From: 10_001} }, 9300, lease.Never},
+		"there is none":         {func(s *tier) { s.terms.Lead = 0 }, 9300, lease.Never},
+		"a lease":               {func(s *tier) { s.Holder.Leases[0] = lot }, 9300, 9376},
+		"a lease that ends now": {func(s *tier) { s.Holder.Leases[0] = lot }, 9375, 9376},
+		"a lease that ended":    {func(s *tier) { s.Holder.Leases[0] = lot }, 9376, 9700},
+		"nothing was spent":     {func(s *tier) { s.Holder.Spent = 0 }, 9300, lease.Never},
+		"in use, and rejected":  {func(s *tier) { s.Holder.Denied = s.Holder.Spent }, 9300, 9700},
+		"the pause":             {func(s *tier) { s.askAt = 9500 }, 9300, 9500},
+		"the pause is over":     {func(s *tier) { s.askAt = 9500 }, 9500, 9700},
+		"a round trip is left":  {func(s *tier) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 17, Expiry: 10_000} }, 9300, 9500},
+		"more is left":          {func(s *tier) { s.askAt, s.Holder.Leases[0] = 9500, holder.Lease{Units: 18, Expiry: 10_000} }, 9300, 9700},
+		"the pause ends the window": {func(s *tier) {
 			s.askAt, s.Holder.Leases[0] = 10_000, holder.Lease{Units: 900, Expiry: 11_000}
 		}, 9300, lease.Never},
 	} {
@@ -342,9 +342,14 @@ func TestSmallChanges(t *testing.T) {
 	if back := n.TakeBack(&n.terms, 1000, holder.Part{Units: 3}); back.Units != 3 {
 		t.Errorf("an empty place took units of lease 0: %+v", back)
 	}
-	n.DebtReplied(&n.terms, 1000, lease.Grant{Status: lease.Denied, Remaining: 5, Reset: 100})
-	if n.Holder.Left != 5 {
-		t.Errorf("a denied debt states what is left: %+v", n.Holder)
+	for _, reply := range []struct {
+		status          lease.Status
+		remaining, left int64
+	}{{lease.Denied, 5, 5}, {lease.OK, 4, 4}, {lease.Unavailable, 3, 4}} {
+		n.DebtReplied(&n.terms, 1000, lease.Grant{Status: reply.status, Remaining: reply.remaining, Reset: 100})
+		if n.Holder.Left != reply.left {
+			t.Errorf("a debt with the status %d states that %d are left: %+v", reply.status, reply.remaining, n.Holder)
+		}
 	}
 	bucket := newTier(t, tokens, lease.Leased)
 	if bucket.Holder.Reset = 1000; bucket.rejection(&bucket.terms, 1000, lease.Want{Need: 1}).AskAfter != 100 {
@@ -352,6 +357,10 @@ func TestSmallChanges(t *testing.T) {
 	}
 	if bucket.Holder.Overdrawn = 3; bucket.report(&bucket.terms, 900).Reset != 400 {
 		t.Error("a debt of 3 tokens comes in 300 ms later")
+	}
+	near := distance{trip: n.terms.Interval / 10, rate: 10_000 / int64(n.terms.Interval)}
+	if units := near.soon(&n.terms); units != 1 {
+		t.Errorf("%d units for a round trip of a tenth of an interval, with one request in it", units)
 	}
 	far := newTier(t, perMinute, lease.Leased)
 	far.terms = far.terms.ForAggregator()

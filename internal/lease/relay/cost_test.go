@@ -24,7 +24,7 @@ type chain struct {
 	terms   lease.Terms
 	now     limit.Micros
 	account holder.State
-	relays  []*Relay // from the holder up
+	relays  []Relay // from the holder up
 	counter granter.Counter
 
 	spent []spending // what was admitted: the exact twin
@@ -37,11 +37,8 @@ type spending struct {
 }
 
 func newChain(t rapid.TB, l *limit.Limit, relays int) *chain {
-	c := &chain{t: t, l: l, terms: lease.NewTerms(l, lease.Leased, 0, 0, 0), now: window + 7*limit.Second}
-	for range relays {
-		c.relays = append(c.relays, &Relay{})
-	}
-	return c
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	return &chain{t: t, l: l, terms: terms, now: window + 7*limit.Second, relays: make([]Relay, relays)}
 }
 
 func (c *chain) ms() lease.Millis {
@@ -123,7 +120,7 @@ func (c *chain) ask(i int, w lease.Want) lease.Grant {
 	if i == len(c.relays) {
 		return c.counter.Acquire(c.l, &c.terms, c.now, w)
 	}
-	n := c.relays[i]
+	n := &c.relays[i]
 	for {
 		g, verdict, back := n.Acquire(&c.terms, c.ms(), w)
 		w = lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
@@ -177,7 +174,8 @@ func (c *chain) report() {
 	if w, ok := c.account.Report(&c.terms, c.ms()); ok {
 		c.account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)
 	}
-	for i, n := range c.relays {
+	for i := range c.relays {
+		n := &c.relays[i]
 		if w, ok := n.Holder.Report(&c.terms, c.ms()); ok {
 			n.Holder.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(i+1, w), 0, 100)
 		}

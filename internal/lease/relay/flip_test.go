@@ -6,30 +6,22 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
 
-// crossRegionTale is a relay far from its granter.
-type crossRegionTale struct {
-	Relay
-	terms lease.Terms
-}
-
 // crossRegionStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
-func crossRegionStory(t *testing.T, lots ...holder.Lease) *crossRegionTale {
-	s := &crossRegionTale{terms: lease.NewTerms(fatal.Get(limit.New(perTenSeconds))(t), lease.Leased, 0, 0, 0).ForAggregator()}
-	s.Holder = holder.State{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
-	s.rate, s.trip = 75, 100
-	copy(s.Holder.Leases[:], lots)
+func crossRegionStory(t *testing.T, lots ...holder.Lease) *tier {
+	s := newTier(t, perTenSeconds, lease.Leased, lots...)
+	s.terms, s.rate, s.trip = s.terms.ForAggregator(), 75, 100
+	s.Holder.Asked, s.Holder.Spent, s.Holder.Size, s.Holder.Reset = 9000, 20, 40, 10_000
 	return s
 }
 
 // asks asks although nobody waits, and takes the reply.
-func (s *crossRegionTale) asks(sent lease.Millis, why holder.Asks, now lease.Millis, g lease.Grant) {
-	s.Apply(&s.terms, now, sent, s.Ask(&s.terms, sent, nil, why), g, 100, nil, nil)
+func (n *tier) asks(sent lease.Millis, why holder.Asks, now lease.Millis, g lease.Grant) {
+	n.Apply(&n.terms, now, sent, n.Ask(&n.terms, sent, nil, why), g, 100, nil, nil)
 }
 
 // A denial until the end of the window does not keep a far holder from asking for the next one, once

@@ -68,22 +68,18 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 // The ask has the least need of the queue. Of the reply, each want first gets what waits.
 func TestRelayAsksForItsChildren(t *testing.T) {
 	for name, row := range map[string]struct {
-		spec             limit.Spec
-		queue            []lease.Want
-		waiting, granted int64
-		grants           []int64
-		kept             int64
+		spec                   limit.Spec
+		queue                  []lease.Want
+		waiting, want, granted int64
+		grants                 []int64
+		kept                   int64
 	}{
-		"a window": {perMinute, []lease.Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}, 13, 40, []int64{9, 7, 5}, 19},
-		"a bucket": {tokens, []lease.Want{{Need: 2, Waiting: 2, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}, 5, 10, []int64{7, 3}, 0},
+		"a window": {perMinute, []lease.Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}, 13, 74, 40, []int64{9, 7, 5}, 19},
+		"a bucket": {tokens, []lease.Want{{Need: 2, Waiting: 2, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}, 5, 100, 10, []int64{7, 3}, 0},
 	} {
 		n := newTier(t, row.spec, lease.Leased)
 		w := n.Relay.Ask(&n.terms, 1000, row.queue, holder.NoAsk)
-		var want int64
-		for _, c := range row.queue {
-			want += c.Want
-		}
-		if w.Need != 2 || w.Waiting != row.waiting || w.Want != want || w.Next {
+		if w.Need != 2 || w.Waiting != row.waiting || w.Want != row.want || w.Next {
 			t.Errorf("%s: asks %+v", name, w)
 		}
 		grants := make([]lease.Grant, len(row.queue))
@@ -261,5 +257,67 @@ func TestRejectionsFromMemory(t *testing.T) {
 		if s.Rejected != c.rejected || s.Denied != c.counted {
 			t.Errorf("%s: rejected %v, %d counted", name, s.Rejected, s.Denied)
 		}
+	}
+}
+
+// A relay that is a trip away takes no more of a small limit than its few requests need: the rest is for other holders.
+func TestSmallLimitIsNotHoarded(t *testing.T) {
+	for _, trip := range []lease.Millis{5, 12, 50} {
+		for _, far := range []bool{false, true} {
+			l := fatal.Get(limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second}))(t)
+			terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+			if far {
+				terms = terms.ForAggregator()
+			}
+			var c granter.Counter
+			now := lease.Millis(1_000_001)
+			request := func(r *Relay) bool {
+				now += 400
+				if v := r.Holder.Take(&terms, now, 1).Verdict; v != holder.Wait {
+					return v == holder.Admit
+				}
+				queue, grants := []lease.Want{{Need: 1, Waiting: 1, Want: 1}}, make([]lease.Grant, 1)
+				w, sent := r.Ask(&terms, now, queue, holder.TopUp), now
+				g := c.Acquire(l, &terms, limit.Micros(now+trip/2)*limit.Millisecond, w)
+				now += trip
+				r.Apply(&terms, now, sent, w, g, 100, queue, grants)
+				return grants[0].Granted > 0
+			}
+			var a, b Relay
+			for _, r := range []*Relay{&a, &a, &a, &b, &b, &b} {
+				if !request(r) {
+					t.Errorf("far %v, a trip of %d ms: rejected at %d with 10 in ten seconds; %+v and %+v", far, trip, now-1_000_001, a, b)
+				}
+			}
+		}
+	}
+}
+
+// TestDecisionsDoNotAllocate covers every call on the way of a request.
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	l := fatal.Get(limit.New(perMinute))(t)
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s holder.State
+	var c granter.Counter
+	var n Relay
+	queue, grants := make([]lease.Want, 2), make([]lease.Grant, 2)
+	now := lease.Millis(1000)
+	allocs := testing.AllocsPerRun(1000, func() {
+		now += 7
+		d := s.Take(&terms, now, 1)
+		s.Refund(&terms, d.Taken)
+		if !s.Fail(&terms, now, lease.Failure{By: lease.FailureLocal, Share: 1, Ends: now + 7}, 2).Admitted {
+			s.Owe(&terms, 1)
+		}
+		w := s.Ask(&terms, now, 1, 1, holder.NoAsk)
+		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)
+		s.Apply(&terms, now, now, w, g, max(0, g.Granted-1), 100)
+		s.Report(&terms, now)
+		_, _, _ = n.Acquire(&terms, now, w)
+		up := n.Ask(&terms, now, queue, holder.TopUp)
+		n.Apply(&terms, now, now, up, g, 100, queue, grants)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
 	}
 }

@@ -1,4 +1,4 @@
-package rounds_test
+package rounds
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/rounds"
 )
 
 // Whatever the order of the replies, whatever is lost, late or repeated, and whatever
@@ -19,7 +18,7 @@ func TestInterleavings(t *testing.T) {
 			for range rapid.IntRange(0, 60).Draw(t, "steps") {
 				switch rapid.IntRange(0, 11).Draw(t, "step") {
 				case 0:
-					w.cut(t, (*rounds.Group).Skip)
+					w.cut(t, (*Group).Skip)
 				case 1: // others take a unit
 					if c := w.anyCounter(t); w.left[c] > 0 {
 						w.left[c]--
@@ -35,8 +34,10 @@ func TestInterleavings(t *testing.T) {
 					w.deliver(t)
 				}
 			}
-			w.cut(t, (*rounds.Group).Leave)
-			w.answer()
+			w.cut(t, (*Group).Leave)
+			for _, m := range w.members {
+				w.answers = append(w.answers, m.Grant)
+			}
 			for len(w.calls) > 0 {
 				w.deliver(t)
 			}
@@ -48,7 +49,7 @@ func TestInterleavings(t *testing.T) {
 // world is a group, the counters that its members are of, and what is on its way between
 // them.
 type world struct {
-	group    rounds.Group
+	group    Group
 	members  []*asking
 	left     []int64 // units of each counter
 	start    []int64 // the same before the group, less what others took
@@ -60,7 +61,7 @@ type world struct {
 
 // asking is a member, and what was charged for it.
 type asking struct {
-	rounds.Member
+	Member
 	want     lease.Want // as the machine changes it
 	whole    lease.Want
 	counter  int
@@ -74,7 +75,7 @@ type asking struct {
 // call is a question on its way to a counter, or the reply on its way back.
 type call struct {
 	member *asking
-	round  rounds.Round
+	round  Round
 	want   lease.Want
 	done   bool // the counter has decided
 	grant  lease.Grant
@@ -90,7 +91,7 @@ func newWorld(t *rapid.T) *world {
 	w.start = append(w.start, w.left...)
 	n := rapid.IntRange(1, 5).Draw(t, "members")
 	if n == 1 {
-		w.group = rounds.Alone()
+		w.group = Alone()
 	}
 	for range n {
 		need := rapid.Int64Range(0, 2).Draw(t, "need")
@@ -134,7 +135,7 @@ func (w *world) decide(t *rapid.T, c *call) {
 	left := &w.left[m.counter]
 	c.done, c.fits, c.grant = true, *left >= c.want.Need, lease.Grant{Status: lease.OK, Limit: 9, Lease: 7}
 	switch {
-	case c.round == rounds.GiveBack:
+	case c.round == GiveBack:
 		*left += c.want.Unused
 		m.returned += c.want.Unused
 		if c.want.Lease != 7 || m.returned > m.charged {
@@ -142,7 +143,7 @@ func (w *world) decide(t *rapid.T, c *call) {
 		}
 	case !c.fits:
 		c.grant.Status = lease.Denied
-	case c.round == rounds.Charge:
+	case c.round == charge:
 		if w.rejected {
 			t.Fatal("charged beside a denial")
 		}
@@ -158,7 +159,7 @@ func (w *world) decide(t *rapid.T, c *call) {
 // reply hands a reply to the group.
 func (w *world) reply(t *rapid.T, c *call) {
 	m := c.member
-	w.rejected = w.rejected || c.round == rounds.Fit && m.Waits() && m.needs && c.grant.Status == lease.Denied
+	w.rejected = w.rejected || c.round == Fit && m.Waits() && m.needs && c.grant.Status == lease.Denied
 	if w.group.Reply(&m.Member, &m.want, c.grant, c.fits) {
 		w.ask(m)
 	}
@@ -184,9 +185,9 @@ func (w *world) lose(t *rapid.T, i int) {
 	c := w.calls[i]
 	w.calls = append(w.calls[:i:i], w.calls[i+1:]...)
 	switch {
-	case c.round == rounds.GiveBack && !c.done:
+	case c.round == GiveBack && !c.done:
 		c.member.lost += c.want.Unused
-	case c.round == rounds.Charge:
+	case c.round == charge:
 		c.member.lost += c.grant.Granted
 	}
 	c.grant, c.fits = lease.Grant{Status: lease.Unavailable}, false
@@ -205,20 +206,13 @@ func (w *world) again(t *rapid.T) {
 }
 
 // cut passes all members to Skip or Leave.
-func (w *world) cut(t *rapid.T, short func(*rounds.Group, *rounds.Member) bool) {
+func (w *world) cut(t *rapid.T, short func(*Group, *Member) bool) {
 	for _, m := range w.members {
 		if was := m.Grant.Status; short(&w.group, &m.Member) == (m.Grant.Status == was || was == lease.Unavailable) {
 			t.Fatalf("status %d after %d", m.Grant.Status, was)
 		}
 	}
 	w.advance(t)
-}
-
-// answer takes the answers.
-func (w *world) answer() {
-	for _, m := range w.members {
-		w.answers = append(w.answers, m.Grant)
-	}
 }
 
 // check compares the answers with what is charged, when nothing is on its way any more.

@@ -1,4 +1,4 @@
-package rounds_test
+package rounds
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/lease/rounds"
 )
 
 // A trace has a step on each line, and what follows from it:
@@ -95,9 +94,9 @@ func TestTraces(t *testing.T) {
 
 // play is a group whose counters are in the trace.
 type play struct {
-	group   rounds.Group
+	group   Group
 	names   []string
-	members []rounds.Member
+	members []Member
 	wants   []lease.Want
 	over    string // the answers when it was over
 }
@@ -105,9 +104,9 @@ type play struct {
 // newPlay makes members that need a unit each: with "0" in its name a member only wants
 // one, with "-" it asks for nothing.
 func newPlay(names []string) *play {
-	p := &play{names: names, members: make([]rounds.Member, len(names)), wants: make([]lease.Want, len(names))}
+	p := &play{names: names, members: make([]Member, len(names)), wants: make([]lease.Want, len(names))}
 	if len(names) == 1 {
-		p.group = rounds.Alone()
+		p.group = Alone()
 	}
 	for i, name := range names {
 		p.group.Join(&p.members[i])
@@ -162,12 +161,12 @@ func (p *play) advance() string {
 				asked += " " + p.names[i]
 			}
 		}
-		if p.group.Round == rounds.Over {
+		if p.group.Round == Over {
 			p.over = p.answers()
 			return p.over
 		}
 		if asked != "" {
-			return map[rounds.Round]string{rounds.Charge: "charge", rounds.GiveBack: "return"}[p.group.Round] + asked
+			return map[Round]string{charge: "charge", GiveBack: "return"}[p.group.Round] + asked
 		}
 	}
 	return ""
@@ -191,8 +190,8 @@ func (p *play) answers() string {
 // The second question is without what the first has settled, and the third gives back to
 // the lease of the second. A holder of slots keeps those that it has.
 func TestQuestions(t *testing.T) {
-	var g rounds.Group
-	var m [2]rounds.Member
+	var g Group
+	var m [2]Member
 	w := [2]lease.Want{
 		{Need: 1, Waiting: 2, Want: 8, Next: true, Unused: 5, Lease: 3, Overdrawn: 4, Debt: 9, Denied: 6, Fresh: true, Holding: 2},
 		{Need: 1, Waiting: 1, Want: 1},

@@ -37,13 +37,16 @@ rules:
 
 // aggregator is a service on a memory store, behind a link that takes its time, or hangs.
 type aggregator struct {
-	t       testing.TB
-	rules   *rule.Set
-	service *service.Service
-	handler http.Handler
-	delay   atomic.Int64 // of a way, in nanoseconds
-	hangs   atomic.Bool
-	change  func(*wire.Response) // what it answers, before it is sent; nil: nothing changes
+	t        testing.TB
+	rules    *rule.Set
+	service  *service.Service
+	handler  http.Handler
+	delay    atomic.Int64 // of a way, in nanoseconds
+	hangs    atomic.Bool
+	oneHangs atomic.Bool            // the address "one", also when it is probed
+	last     atomic.Value           // string: the address of the last call that did not hang so
+	rejects  atomic.Pointer[string] // is the body of a rejection of each call; nil: none is rejected
+	change   func(*wire.Response)   // what it answers, before it is sent; nil: nothing changes
 
 	mu    sync.Mutex
 	calls []wire.Request
@@ -66,14 +69,28 @@ func (a *aggregator) serve(tracer *telemetry.Tracer) {
 
 // RoundTrip is the link to the aggregator.
 func (a *aggregator) RoundTrip(r *http.Request) (*http.Response, error) {
+	if body := a.rejects.Load(); body != nil {
+		return &http.Response{StatusCode: 400, Status: "400 Bad Request", Body: io.NopCloser(strings.NewReader(*body)), Request: r}, nil
+	}
+	if r.URL.Host == "one" && a.oneHangs.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
 	if r.Method == http.MethodGet { // /healthz
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 	}
+	a.last.Store(r.URL.Host)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	a.note(body)
+	var m wire.Request
+	if err := m.Decode(body); err != nil {
+		a.t.Error(err)
+	}
+	a.mu.Lock()
+	a.calls = append(a.calls, m)
+	a.mu.Unlock()
 	if a.hangs.Load() {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -96,31 +113,11 @@ func (a *aggregator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), r.Context().Err()
 }
 
-func (a *aggregator) note(body []byte) {
-	var m wire.Request
-	if err := m.Decode(body); err != nil {
-		a.t.Error(err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls = append(a.calls, m)
-}
-
 // called are the calls that have come.
 func (a *aggregator) called() []wire.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.calls)
-}
-
-// wants is how many wants came in how many calls.
-func (a *aggregator) wants() (wants, calls int) {
-	for _, c := range a.called() {
-		if n := len(c.Wants); n > 0 {
-			wants, calls = wants+n, calls+1
-		}
-	}
-	return wants, calls
 }
 
 // replica makes a store of a region that asks the aggregator. It runs until the test ends.
@@ -131,10 +128,9 @@ func (a *aggregator) replica(region string, change ...func(*client.Config)) *cli
 		change(&c)
 	}
 	s := fatal.Get(client.New(c))(a.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Run(ctx) }()
-	a.t.Cleanup(func() { cancel(); <-done })
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(a.t.Context()) })
+	a.t.Cleanup(running.Wait)
 	return s
 }
 
@@ -214,8 +210,9 @@ func TestGathers(t *testing.T) {
 		if took := time.Since(begin); took > 160*time.Millisecond {
 			t.Errorf("took %v, the way there and back takes 150 ms", took)
 		}
-		if wants, calls := a.wants(); wants != 2*callers || calls != 1 {
-			t.Errorf("%d wants in %d calls, want %d in 1", wants, calls, 2*callers)
+		calls := slices.DeleteFunc(a.called(), func(c wire.Request) bool { return len(c.Wants) == 0 }) // heartbeats
+		if len(calls) != 1 || len(calls[0].Wants) != 2*callers {
+			t.Errorf("the calls were %+v, want one with %d wants", calls, 2*callers)
 		}
 	})
 }
@@ -265,37 +262,19 @@ func TestHangs(t *testing.T) {
 	})
 }
 
-// hosts has calls of the address "one" hang, and notes which address was called last.
-type hosts struct {
-	*aggregator
-	hangs atomic.Bool
-	last  atomic.Value // string: the address that answered
-}
-
-func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == "one" && h.hangs.Load() {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	} else if r.Method == http.MethodPost {
-		h.last.Store(r.URL.Host)
-	}
-	return h.aggregator.RoundTrip(r)
-}
-
 // All replicas of all regions should call one aggregator: the first healthy one of the addresses.
 func TestBackToFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
-		h := &hosts{aggregator: a}
-		a.replica("eu", func(c *client.Config) { c.Addresses, c.Transport = []string{"one", "two"}, h })
+		a.replica("eu", func(c *client.Config) { c.Addresses = []string{"one", "two"} })
 		time.Sleep(5 * time.Second)
-		h.hangs.Store(true)
+		a.oneHangs.Store(true)
 		time.Sleep(time.Minute)
-		if got := h.last.Load(); got != "two" {
+		if got := a.last.Load(); got != "two" {
 			t.Errorf("%v is called while the first address hangs", got)
 		}
-		h.hangs.Store(false)
+		a.oneHangs.Store(false)
 		time.Sleep(11 * time.Second)
-		if got := h.last.Load(); got != "one" {
+		if got := a.last.Load(); got != "one" {
 			t.Errorf("%v is called though the first address is well again", got)
 		}
 	})
@@ -305,8 +284,7 @@ func TestBackToFirst(t *testing.T) {
 // that it calls while that is listed.
 func TestMove(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
-		h := &hosts{aggregator: a}
-		s := a.replica("eu", func(c *client.Config) { c.Addresses, c.Transport = nil, h })
+		s := a.replica("eu", func(c *client.Config) { c.Addresses = nil })
 		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
 			t.Errorf("without addresses: %+v", g)
 		}
@@ -327,7 +305,7 @@ func TestMove(t *testing.T) {
 		} {
 			s.Move(step.list)
 			g := acquire(s, a.ask("ten", "k", 1))[0]
-			if got := h.last.Load(); g.Granted != 1 || got != step.want {
+			if got := a.last.Load(); g.Granted != 1 || got != step.want {
 				t.Errorf("step %d: %v was called, want %s: %+v", i, got, step.want, g)
 			}
 		}

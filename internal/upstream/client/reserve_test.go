@@ -2,11 +2,8 @@ package client_test
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,32 +57,16 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-// rejecting is an aggregator that answers with an error of the protocol.
-type rejecting struct {
-	http.RoundTripper
-	body atomic.Pointer[string]
-}
-
-func (f *rejecting) RoundTrip(q *http.Request) (*http.Response, error) {
-	if body := f.body.Load(); body != nil {
-		return &http.Response{StatusCode: 400, Status: "400 Bad Request", Body: io.NopCloser(strings.NewReader(*body)), Request: q}, nil
-	}
-	return f.RoundTripper.RoundTrip(q)
-}
-
 // A statement that is rejected as impossible goes back to the record; a second record of one region is named in the log,
 // once a minute.
 func TestRejectedStatements(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		var log bytes.Buffer
 		r := record{states: reserve.Statement{ID: 7}}
-		f := &rejecting{RoundTripper: a}
-		s := a.replica("eu", func(c *client.Config) {
-			c.Reserve, c.Log, c.Transport = &r, slog.New(slog.NewTextHandler(&log, nil)), f
-		})
+		s := a.replica("eu", func(c *client.Config) { c.Reserve, c.Log = &r, slog.New(slog.NewTextHandler(&log, nil)) })
 		reject := func(body string) {
 			t.Helper()
-			f.body.Store(&body)
+			a.rejects.Store(&body)
 			if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable {
 				t.Errorf("%s: %+v", body, g)
 			}

@@ -1,4 +1,0 @@
-package rounds
-
-// Charge is a round that callers need not tell from others.
-const Charge = charge
