@@ -51,10 +51,9 @@ func TestFilter(t *testing.T) {
 
 // A variable that is misspelt is named, and with it the one that is likely meant.
 func TestUnknownVariable(t *testing.T) {
-	cmd := exec.Command(binary, "version")
-	cmd.Env = append(os.Environ(), "WEIR_CONTXT=staging")
-	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 0 || !strings.Contains(string(out), "weir: warning: environment: WEIR_CONTXT: no such variable; did you mean WEIR_CONTEXT?") {
-		t.Errorf("%v, %s", err, out)
+	t.Setenv("WEIR_CONTXT", "staging")
+	out := inHome(t, t.TempDir(), 0, "version")
+	if !strings.Contains(out, "weir: warning: environment: WEIR_CONTXT: no such variable; did you mean WEIR_CONTEXT?") {
+		t.Error(out)
 	}
 }

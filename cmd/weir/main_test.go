@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,24 +13,20 @@ import (
 	"github.com/weirlimit/weir/internal/version"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // binary is the program under test.
 var binary string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	dir, err := os.MkdirTemp("", "weir")
-	if err == nil {
-		binary = filepath.Join(dir, "weir")
-		var out []byte
-		if out, err = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build of weir:", err)
-		os.Exit(1)
+		log.Fatal(err)
+	}
+	binary = filepath.Join(dir, "weir")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		log.Fatalf("build of weir: %v\n%s", err, out)
 	}
 	code := m.Run()
 	_ = os.RemoveAll(dir)
@@ -60,34 +56,29 @@ func TestWeir(t *testing.T) {
 
 // An error has no control characters: a reason that somebody else gave for his version may be in it. Nor has a test that fails.
 func TestEscapes(t *testing.T) {
-	for _, command := range []string{"compile", "validate", "test"} {
-		out, err := exec.Command(binary, "rules", command, "\x1b[31mred.yaml").CombinedOutput()
-		if want := `open \x1b[31mred.yaml`; err == nil || !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
-			t.Errorf("%s: %q (%v), want %s", command, out, err, want)
+	dir := t.TempDir()
+	failing := "rules: []\ntests: [{ name: \"\\e[31mred\", steps: [{ request: GET /, expect: denied }] }]\n"
+	file := proc.WriteFile(t, filepath.Join(dir, "rules.yaml"), failing)
+	for _, c := range []struct{ command, file, want string }{
+		{"compile", "\x1b[31mred.yaml", `open \x1b[31mred.yaml`},
+		{"validate", "\x1b[31mred.yaml", `open \x1b[31mred.yaml`},
+		{"test", "\x1b[31mred.yaml", `open \x1b[31mred.yaml`},
+		{"test", file, `\x1b[31mred, step 1`},
+	} {
+		out := inHome(t, dir, 1, "rules", c.command, c.file)
+		if !strings.Contains(out, c.want) || strings.ContainsRune(out, '\x1b') {
+			t.Errorf("%s: %q, want %s", c.command, out, c.want)
 		}
-	}
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	text := "rules: []\ntests: [{ name: \"\\e[31mred\", steps: [{ request: GET /, expect: denied }] }]\n"
-	fatal.If(t, os.WriteFile(file, []byte(text), 0o644))
-	out, _ := exec.Command(binary, "rules", "test", file).CombinedOutput()
-	if want := `\x1b[31mred, step 1`; !strings.Contains(string(out), want) || bytes.ContainsRune(out, '\x1b') {
-		t.Errorf("%q, want %s", out, want)
 	}
 }
 
 // TestInit: what init writes can be used as it is, and is not written twice.
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
-	for i, want := range []bool{true, false} {
-		cmd := exec.Command(binary, "rules", "init")
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); (err == nil) != want {
-			t.Errorf("call %d: %v\n%s", i, err, out)
-		}
-	}
-	if out, err := exec.Command(binary, "rules", "validate", "--strict", filepath.Join(dir, "rules.yaml")).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	t.Chdir(dir)
+	inHome(t, dir, 0, "rules", "init")
+	inHome(t, dir, 1, "rules", "init")
+	inHome(t, dir, 0, "rules", "validate", "--strict", "rules.yaml")
 }
 
 // Help is that of the command, and a first file without a name is printed.

@@ -55,9 +55,7 @@ func TestReplayDocument(t *testing.T) {
 // A plot has the requests of all lines; it is the same again.
 func TestReplayPlot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "replay.svg")
-	cmd := exec.Command(binary, "rules", "replay", "testdata/replay/access.log", "--rules", "testdata/replay/rules.yaml", "--svg", file)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	const replay = "rules replay testdata/replay/access.log --rules testdata/replay/rules.yaml --svg "
+	inHome(t, t.TempDir(), 0, strings.Fields(replay+file)...)
 	golden.Same(t, "testdata/replay/replay.svg", string(golden.Content(t, file)))
 }

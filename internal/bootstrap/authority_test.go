@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -37,13 +36,11 @@ func TestRotateAuthority(t *testing.T) {
 	if shake(t, steps[0], steps[3]) == nil {
 		t.Error("the former authority is accepted at the end")
 	}
-	bundles := []string{}
-	for _, dir := range steps {
-		text := fatal.Get(os.ReadFile(filepath.Join(dir, "eu/pop/ca.pem")))(t)
-		bundles = append(bundles, string(text))
-	}
-	if len(slices.Compact(bundles)) != 4 {
-		t.Error("a step did not change the authorities")
+	authorities := func(dir string) string { return string(fatal.Get(os.ReadFile(filepath.Join(dir, "eu/pop/ca.pem")))(t)) }
+	for i, dir := range steps[1:] {
+		if authorities(dir) == authorities(steps[i]) {
+			t.Errorf("step %d did not change the authorities", i+1)
+		}
 	}
 }
 

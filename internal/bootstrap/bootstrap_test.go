@@ -284,14 +284,15 @@ func TestKeySecrets(t *testing.T) {
 // A mistake is rejected before anything is written.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	other := t.TempDir()
-	fatal.If(t, errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600)))
-	file := filepath.Join(other, "photo.jpg")
-	good := options(t)
+	good, lost := options(t), options(t)
 	run(t, good, begin)
-	lost := options(t)
+	root := filepath.Dir(good.Dir)
+	lost.Dir = filepath.Join(root, "lost")
 	run(t, lost, begin)
-	fatal.If(t, os.Remove(filepath.Join(lost.Dir, stateFile)))
+	other, file := filepath.Join(root, "other"), filepath.Join(root, "other", "photo.jpg")
+	fatal.If(t, errors.Join(os.Chmod(root, 0o700), os.Remove(filepath.Join(lost.Dir, stateFile)),
+		os.Mkdir(other, 0o700), os.WriteFile(file, nil, 0o600)))
+	before, made := files(t, root), filepath.Join(root, "new")
 	for want, change := range map[string]func(*Options){
 		"name a directory for `weir admin bootstrap` alone":      func(o *Options) { o.Dir = file },
 		"photo.jpg and no state.json":                            func(o *Options) { o.Dir = other },
@@ -310,20 +311,15 @@ func TestMistakes(t *testing.T) {
 		"photo.jpg: tls: failed to find any PEM data in certif":  func(o *Options) { o.ClientCert, o.ClientKey = file, file },
 	} {
 		o := options(t)
+		o.Dir = made
 		change(&o)
-		var before map[string]string
-		if o.Dir == good.Dir || o.Dir == other || o.Dir == lost.Dir {
-			before = files(t, o.Dir)
-		}
-		_, _, err := Run(o, begin)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Run(o, begin); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if before != nil {
-			if after := files(t, o.Dir); len(changed(before, after)) > 0 {
-				t.Errorf("%s: it changed %v", want, changed(before, after))
-			}
-		} else if _, err := os.Stat(o.Dir); err == nil && o.Dir != file {
+		if after := files(t, root); len(changed(before, after)) > 0 {
+			t.Errorf("%s: it changed %v", want, changed(before, after))
+		}
+		if _, err := os.Stat(made); err == nil {
 			t.Errorf("%s: it made the directory", want)
 		}
 	}
@@ -354,18 +350,15 @@ func TestLink(t *testing.T) {
 	o := options(t)
 	run(t, o, begin)
 	link, kept := filepath.Join(o.Dir, stateFile), filepath.Join(t.TempDir(), "kept.json")
-	err := errors.Join(os.Rename(link, kept), os.Symlink(kept, link), os.Chmod(kept, 0o644),
-		os.Chmod(filepath.Join(o.Dir, "eu", "pop"), 0o755), os.Chmod(filepath.Join(o.Dir, "eu", "pop", "key.pem"), 0o644))
-	fatal.If(t, err)
+	dir, key := filepath.Join(o.Dir, "eu", "pop"), filepath.Join(o.Dir, "eu", "pop", "key.pem")
+	fatal.If(t, errors.Join(os.Rename(link, kept), os.Symlink(kept, link),
+		os.Chmod(kept, 0o644), os.Chmod(dir, 0o755), os.Chmod(key, 0o644)))
+	mode := func(path string) os.FileMode { return fatal.Get(os.Lstat(path))(t).Mode() }
 	for _, rotate := range []string{"", "redis"} {
 		o.Rotate = rotate
 		_, _, err := Run(o, begin)
-		linked, err1 := os.Lstat(link)
-		at, err2 := os.Stat(kept)
-		key, err3 := os.Stat(filepath.Join(o.Dir, "eu", "pop", "key.pem"))
-		dir, err4 := os.Stat(filepath.Join(o.Dir, "eu", "pop"))
-		if err := errors.Join(err, err1, err2, err3, err4); err != nil || linked.Mode()&os.ModeSymlink == 0 || (at.Mode()|key.Mode()|dir.Mode()).Perm()&0o077 != 0 {
-			t.Errorf("%v: the link is %v, it leads to %v; %v in %v", err, linked.Mode(), at.Mode(), key.Mode(), dir.Mode())
+		if err != nil || mode(link)&os.ModeSymlink == 0 || (mode(kept)|mode(key)|mode(dir)).Perm()&0o077 != 0 {
+			t.Errorf("%v: the link is %v, it leads to %v; %v in %v", err, mode(link), mode(kept), mode(key), mode(dir))
 		}
 	}
 }

@@ -86,11 +86,10 @@ func TestAWSRejects(t *testing.T) {
 			t.Errorf("write %d was rejected, and the next run left something else", n)
 		}
 	}
-	for regions, message := range map[string]string{"us": "--aws names no region of AWS for eu, the home", "eu us ap": "--aws has ap, which is not among the regions eu, us"} {
-		in := map[string]string{}
-		for _, r := range strings.Fields(regions) {
-			in[r] = "eu-central-1"
-		}
+	for message, in := range map[string]map[string]string{
+		"--aws names no region of AWS for eu, the home":       {"us": "us-east-1"},
+		"--aws has ap, which is not among the regions eu, us": {"eu": "eu-central-1", "us": "us-east-1", "ap": "ap-southeast-1"},
+	} {
 		if err := s.AWS(t.Context(), in, io.Discard, nil); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%v, want %s", err, message)
 		}

@@ -1,17 +1,18 @@
 package bootstrap
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // A server of Consul runs with the files of its role, and the key of its gossip is replaced as docs/bootstrap.md has it. All
@@ -24,24 +25,17 @@ func TestGossipKeyIsReplaced(t *testing.T) {
 	o := options(t)
 	o.Regions = []string{"eu"}
 	s, is := run(t, o, time.Now())
-	files, logs, address := filepath.Join(o.Dir, "eu", "consul"), proc.LogDir(t), proc.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(address)
-	own := proc.WriteFile(t, filepath.Join(logs, "own.hcl"), fmt.Sprintf(`
-datacenter = "eu"
-data_dir = %q
-bind_addr = "127.0.0.1"
-server = true
-bootstrap_expect = 1
+	files := filepath.Join(o.Dir, "eu", "consul")
+	agent := consultest.New(t, proc.LogDir(t), "-datacenter", "eu", "-config-file", files+"/consul.json", "-hcl", fmt.Sprintf(`
 acl { enabled = true }
-ports { http = %s, dns = -1, server = %d, serf_lan = %d, serf_wan = %d, grpc_tls = -1 }
-tls { defaults { ca_file = "%[6]s/consul-ca.pem", cert_file = "%[6]s/consul-cert.pem", key_file = "%[6]s/consul-key.pem" } }
-`, t.TempDir(), port, proc.FreePort(t), proc.FreePort(t), proc.FreePort(t), files))
-	proc.Start(t, logs, "consul", proc.Built(t, ".tools/consul", "setup"), "agent", "-config-file", own, "-config-file", files+"/consul.json")
+tls { defaults { ca_file = "%[1]s/consul-ca.pem", cert_file = "%[1]s/consul-cert.pem", key_file = "%[1]s/consul-key.pem" } }
+`, files))
+	agent.Begin()
 	keyring := func(args ...string) (out string) {
 		t.Helper()
 		proc.Await(t, time.Minute, fmt.Sprintf("consul keyring %v", args), func() string {
 			cmd := exec.Command(proc.Built(t, ".tools/consul", "setup"), append([]string{"keyring"}, args...)...)
-			cmd.Env = []string{"CONSUL_HTTP_ADDR=" + address, "CONSUL_HTTP_TOKEN_FILE=" + filepath.Join(o.Dir, "people", "management-token")}
+			cmd.Env = []string{"CONSUL_HTTP_ADDR=" + agent.Addr, "CONSUL_HTTP_TOKEN_FILE=" + filepath.Join(o.Dir, "people", "management-token")}
 			text, err := cmd.CombinedOutput()
 			if out = string(text); err != nil {
 				return out
@@ -74,27 +68,23 @@ func TestFilesInRedis(t *testing.T) {
 	first, _ := run(t, o, begin)
 	o.Rotate = "redis"
 	second, _ := run(t, o, begin)
-	addr := proc.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	redis := proc.Start(t, proc.LogDir(t), "redis", "redis-server", "--port", port, "--save", "", "--aclfile", filepath.Join(o.Dir, "redis", "eu", "users.acl"))
-	redis.AwaitReady("tcp://" + addr)
-	for _, c := range []struct{ password, command, want string }{
-		{second.Redis["eu"].Current, "SET weir:{x} 1", "+OK"},
-		{first.Redis["eu"].Current, "SET weir:{x} 1", "+OK"},
-		{second.Redis["us"].Current, "SET weir:{x} 1", "-WRONGPASS"},
-		{second.Redis["eu"].Current, "SET other 1", "-NOPERM"},
-		{second.Redis["eu"].Current, "FLUSHALL", "-NOPERM"},
+	server := redistest.Start(t, redistest.Args("--aclfile", filepath.Join(o.Dir, "redis", "eu", "users.acl")))
+	set := []any{"SET", "weir:{x}", 1}
+	for _, c := range []struct {
+		password string
+		command  []any
+		want     string
+	}{
+		{second.Redis["eu"].Current, set, "<nil>"},
+		{first.Redis["eu"].Current, set, "<nil>"},
+		{second.Redis["us"].Current, set, "WRONGPASS"},
+		{second.Redis["eu"].Current, []any{"SET", "other", 1}, "NOPERM"},
+		{second.Redis["eu"].Current, []any{"FLUSHALL"}, "NOPERM"},
 	} {
-		conn := fatal.Get(net.Dial("tcp", addr))(t)
-		fmt.Fprintf(conn, "AUTH weir %s\r\n%s\r\n", c.password, c.command)
-		in := bufio.NewReader(conn)
-		line, _ := in.ReadString('\n')
-		if strings.HasPrefix(line, "+") {
-			line, _ = in.ReadString('\n')
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: redisUser, Password: c.password, Protocol: 2, DisableIdentity: true})
+		if err := client.Do(t.Context(), c.command...).Err(); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%v: %v, want %s", c.command, err, c.want)
 		}
-		if !strings.HasPrefix(line, c.want) {
-			t.Errorf("%s: %q, want %s", c.command, line, c.want)
-		}
-		_ = conn.Close()
+		_ = client.Close()
 	}
 }

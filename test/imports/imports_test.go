@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // forFilter is the environment in which the filter is built.
@@ -20,9 +21,8 @@ var forFilter = []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}
 // `go test` would repeat an old result from its cache.
 func repository(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	fatal.If(t, err)
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	root := proc.Root(t)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

@@ -2,8 +2,6 @@ package install
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -11,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -33,12 +30,13 @@ func helm(t *testing.T, command string, args ...string) (string, error) {
 	}
 	argv := append(strings.Fields(command), filepath.Join(proc.Root(t), "deploy", "chart"), "--namespace", "weir")
 	cmd := exec.CommandContext(t.Context(), proc.Built(t, ".tools/helm", "helm"), append(argv, args...)...)
-	var printed, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &printed, &said
-	if err := cmd.Run(); err != nil {
-		return "", errors.New(said.String() + printed.String())
+	var said strings.Builder
+	cmd.Stderr = &said
+	printed, err := cmd.Output()
+	if err != nil {
+		return "", errors.New(said.String() + string(printed))
 	}
-	return printed.String(), nil
+	return string(printed), nil
 }
 
 var renderings sync.Map // of arguments
@@ -72,34 +70,21 @@ func rendered(t *testing.T, args ...string) []node {
 	return decoded(t, "the chart", render(t, args...))
 }
 
-// filesOf are the files that the chart takes over as they are: what it renders of each, by path.
-func filesOf(t *testing.T) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for pattern, indent := range map[string]string{
-		"observability/alerts/*.yaml": "  ", "observability/dashboards/*.json": "    ", "deploy/chart/files/valkey*": "    ",
-	} {
-		paths, err := fs.Glob(os.DirFS(proc.Root(t)), pattern)
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("%s: %v, %v", pattern, paths, err)
-		}
-		for _, path := range paths {
-			content := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t)
-			all[path] = "\n" + indent + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n"+indent)
-		}
-	}
-	return all
-}
-
 // What the chart renders is what it rendered: a change shows in the golden files, which
 // `go test ./test/install -run TestChartIsGolden -update` writes. They have the paths of files in place of these, of which
 // the install with everything has all: a new one of observability/ needs a link.
 func TestChartIsGolden(t *testing.T) {
 	replaced, all := []string{"\n\n---\n", "\n---\n"}, render(t, installs["all"]...)
-	for path, text := range filesOf(t) {
-		replaced = append(replaced, text, "\n    FILE "+path)
-		if !strings.Contains(all, text) {
-			t.Errorf("the chart lacks %s, or changes it", path)
+	for pattern, indent := range map[string]string{ // of what the chart takes over
+		"observability/alerts/*.yaml": "  ", "observability/dashboards/*.json": "    ", "deploy/chart/files/valkey*": "    ",
+	} {
+		for _, file := range golden.Files(t, "../../"+pattern) {
+			lines := strings.TrimSpace(string(golden.Content(t, file)))
+			text := "\n" + indent + strings.ReplaceAll(lines, "\n", "\n"+indent)
+			replaced = append(replaced, text, "\n    FILE "+strings.TrimPrefix(file, "../../"))
+			if !strings.Contains(all, text) {
+				t.Errorf("the chart lacks %s, or changes it", file)
+			}
 		}
 	}
 	for name, args := range installs {

@@ -167,38 +167,41 @@ func TestPatches(t *testing.T) {
 	for name, proxy := range proxies {
 		t.Run(name, func(t *testing.T) {
 			e := proxy.read(t)
-			want := shipped(t)
-			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
-			plugin := at(t, want.filter, "typed_config", "config", "configuration").(node)
+			pop := documents(t, "envoy/pop.yaml")[0]
+			manager := at(t, pop, "static_resources", "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
+			filter := named(t, manager["http_filters"], "weir")
+			at(t, filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
+			plugin := at(t, filter, "typed_config", "config", "configuration").(node)
 			plugin["value"] = strings.Replace(plugin["value"].(string), `"region": "local"`, `"region": "eu"`, 1)
 			if n := len(managers(e)); n != 3 {
 				t.Errorf("%d HTTP connection managers, want 3", n)
 			}
 			for _, m := range managers(e) {
 				filters := m["http_filters"].([]any)
-				i := slices.IndexFunc(filters, func(f any) bool { return reflect.DeepEqual(f, want.filter) })
+				i := slices.IndexFunc(filters, func(f any) bool { return reflect.DeepEqual(f, filter) })
 				if i < 0 || i > 0 && filters[i-1].(node)["name"] != proxy.before || i == 0 && proxy.before != "" {
 					t.Errorf("the filter is not behind %q in %v", proxy.before, filters)
 				}
 				logs := m["access_log"].([]any)
-				if got, want := logs[len(logs)-1], want.manager["access_log"].([]any)[0]; !reflect.DeepEqual(got, want) {
+				if got, want := logs[len(logs)-1], manager["access_log"].([]any)[0]; !reflect.DeepEqual(got, want) {
 					t.Errorf("access log %v, want %v", got, want)
 				}
 				for _, field := range []string{"early_header_mutation_extensions", "use_remote_address", "normalize_path", "merge_slashes", "path_with_escaped_slashes_action"} {
-					if !reflect.DeepEqual(m[field], want.manager[field]) {
-						t.Errorf("%s: %v, want %v", field, m[field], want.manager[field])
+					if !reflect.DeepEqual(m[field], manager[field]) {
+						t.Errorf("%s: %v, want %v", field, m[field], manager[field])
 					}
 				}
 			}
-			cluster := want.cluster
+			tls := documents(t, "envoy/tls.yaml")[0]
+			cluster := named(t, at(t, pop, "static_resources", "clusters"), "weir_region")
 			cluster["type"] = "STRICT_DNS"
 			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
-			cluster["transport_socket"] = demanded(t)
+			cluster["transport_socket"] = at(t, tls, "static_resources", "clusters", "0", "transport_socket")
 			if got := named(t, at(t, e, "static_resources", "clusters"), "weir_region"); !reflect.DeepEqual(got, cluster) {
 				t.Errorf("cluster %v, want %v", got, cluster)
 			}
-			if !reflect.DeepEqual(e["stats_config"], want.stats) {
-				t.Errorf("labels %v, want %v", e["stats_config"], want.stats)
+			if !reflect.DeepEqual(e["stats_config"], pop["stats_config"]) {
+				t.Errorf("labels %v, want %v", e["stats_config"], pop["stats_config"])
 			}
 		})
 	}

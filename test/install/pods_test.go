@@ -17,11 +17,9 @@ const istioGateway = "deploy/istio-gateway.yaml"
 
 // pod is what a gateway's pods get for Weir.
 type pod struct {
-	labels               any
-	first, proxy         node // the init container, and the one of Envoy
-	volumes              []any
-	filter, certificates []string // files that the parts of Envoy name
-	secrets              []string // files through which it reads the certificates
+	labels       any
+	first, proxy node // the init container, and the one of Envoy
+	volumes      []any
 }
 
 // pods are those of both gateways, by name.
@@ -30,7 +28,7 @@ func pods(t *testing.T) map[string]pod {
 	istioPod := at(t, documents(t, istioGateway)[0], "spec", "template").(node)
 	gatewayPod := at(t, documents(t, "deploy/envoy-gateway.yaml")[1], "spec", "provider", "kubernetes", "envoyDeployment").(node)
 	proxy := named(t, at(t, istioPod, "spec", "containers"), "istio-proxy")
-	all := map[string]pod{
+	return map[string]pod{
 		"istio": {
 			labels: at(t, istioPod, "metadata", "labels"), first: at(t, istioPod, "spec", "initContainers", "0").(node),
 			proxy: proxy, volumes: at(t, istioPod, "spec", "volumes").([]any),
@@ -40,17 +38,6 @@ func pods(t *testing.T) map[string]pod {
 			proxy: gatewayPod["container"].(node), volumes: at(t, gatewayPod, "pod", "volumes").([]any),
 		},
 	}
-	for name, proxy := range proxies {
-		p, e := all[name], proxy.read(t)
-		filter := named(t, managers(e)[0]["http_filters"], "weir")
-		cluster := named(t, at(t, e, "static_resources", "clusters"), "weir_region")
-		p.filter, p.secrets = files(t, filename, filter), files(t, path, cluster)
-		for _, name := range secrets {
-			p.certificates = append(p.certificates, files(t, filename, documents(t, "envoy/"+name)[0])...)
-		}
-		all[name] = p
-	}
-	return all
 }
 
 var (
@@ -61,9 +48,8 @@ var (
 // files are those that a part of Envoy's configuration names.
 func files(t *testing.T, named *regexp.Regexp, part any) (all []string) {
 	t.Helper()
-	text := fatal.Get(json.Marshal(part))(t)
-	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
-		all = append(all, m[1])
+	for _, m := range named.FindAllSubmatch(fatal.Get(json.Marshal(part))(t), -1) {
+		all = append(all, string(m[1]))
 	}
 	return all
 }
@@ -73,8 +59,7 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 	t.Helper()
 	for _, m := range container["volumeMounts"].([]any) {
 		if filepath.Dir(file) == at(t, m, "mountPath") {
-			volume := named(t, p.volumes, at(t, m, "name").(string))
-			return volume
+			return named(t, p.volumes, at(t, m, "name").(string))
 		}
 	}
 	t.Errorf("%v: nothing is mounted for %s", container["name"], file)
@@ -86,27 +71,34 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 func TestPods(t *testing.T) {
 	monitor := resource(t, rendered(t, set("monitoring.enabled=true")...), "PodMonitor", "weir-pop")
 	image := "weir:" + documents(t, "deploy/chart/Chart.yaml")[0]["version"].(string)
+	var certificates []string
+	for _, name := range secrets {
+		certificates = append(certificates, files(t, filename, documents(t, "envoy/"+name)[0])...)
+	}
 	for name, p := range pods(t) {
 		t.Run(name, func(t *testing.T) {
+			e := proxies[name].read(t)
+			filter := files(t, filename, named(t, managers(e)[0]["http_filters"], "weir"))
+			sds := files(t, path, named(t, at(t, e, "static_resources", "clusters"), "weir_region"))
 			if want := at(t, monitor, "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
 				t.Errorf("the pods have the labels %v, the monitor selects %v", p.labels, want)
 			}
-			if len(p.filter) != 1 || len(p.certificates) != 3 || len(p.secrets) != len(secrets) {
-				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", p.filter, p.certificates, p.secrets)
+			if len(filter) != 1 || len(certificates) != 3 || len(sds) != len(secrets) {
+				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", filter, certificates, sds)
 			}
-			if got, want := p.first["args"], []any{"admin", "export-filter", p.filter[0]}; !reflect.DeepEqual(got, want) || p.first["image"] != image {
+			if got, want := p.first["args"], []any{"admin", "export-filter", filter[0]}; !reflect.DeepEqual(got, want) || p.first["image"] != image {
 				t.Errorf("%v has %v do %v, want %s and %v", p.first["name"], p.first["image"], got, image, want)
 			}
-			from, to := p.mounted(t, p.first, p.filter[0]), p.mounted(t, p.proxy, p.filter[0])
+			from, to := p.mounted(t, p.first, filter[0]), p.mounted(t, p.proxy, filter[0])
 			if from["emptyDir"] == nil || fmt.Sprint(from) != fmt.Sprint(to) {
 				t.Errorf("the filter is copied to %v, and Envoy reads %v", from, to)
 			}
-			for _, file := range p.certificates {
+			for _, file := range certificates {
 				if volume := p.mounted(t, p.proxy, file); volume["secret"] == nil {
 					t.Errorf("%s is on %v, want a Secret", file, volume)
 				}
 			}
-			for _, file := range p.secrets {
+			for _, file := range sds {
 				if volume := p.mounted(t, p.proxy, file); fmt.Sprint(volume["configMap"]) != "map[name:weir-pop-sds]" || !slices.Contains(secrets, filepath.Base(file)) {
 					t.Errorf("%s is on %v, want one of %q of the ConfigMap weir-pop-sds", file, volume, secrets)
 				}

@@ -65,13 +65,6 @@ func at(t *testing.T, tree any, path ...string) any {
 	return tree
 }
 
-// parts are what an Envoy needs for Weir. manager is the HTTP connection manager of pop.yaml.
-type parts struct {
-	filter, cluster node
-	stats           any
-	manager         node
-}
-
 // named returns the entry of a list with a name.
 func named(t *testing.T, list any, name string) node {
 	t.Helper()
@@ -84,53 +77,14 @@ func named(t *testing.T, list any, name string) node {
 	return nil
 }
 
-// shipped are the parts that envoy/pop.yaml has.
-func shipped(t *testing.T) (p parts) {
-	t.Helper()
-	pop := documents(t, "envoy/pop.yaml")[0]
-	p.manager = at(t, pop, "static_resources", "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
-	p.filter = named(t, p.manager["http_filters"], "weir")
-	p.cluster = named(t, at(t, pop, "static_resources", "clusters"), "weir_region")
-	p.stats = pop["stats_config"]
-	return p
-}
-
 // secrets are the files that the ConfigMap weir-pop-sds has.
 var secrets = []string{"certificate.yaml", "authorities.yaml"}
-
-// mountSecrets writes these files, with the paths that they have in a test.
-func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
-	t.Helper()
-	for _, name := range secrets {
-		text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "envoy", name)))(t)
-		proc.WriteFile(t, filepath.Join(dir, name), paths.Replace(string(text)))
-	}
-}
 
 // issued are the files of a Secret with a certificate.
 func issued(t *testing.T, a *pki.Authority, subject string, names ...string) map[string]string {
 	t.Helper()
 	cert, key := a.Issue(subject, names...)
 	return map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)}
-}
-
-// certificate writes what the Secret of a PoP has.
-func certificate(t *testing.T, a *pki.Authority, dir string, hosts ...string) {
-	t.Helper()
-	for name, content := range issued(t, a, "pop", append(hosts, "weir://pop/eu")...) {
-		proc.WriteFile(t, filepath.Join(dir, name), content)
-	}
-}
-
-// demanded is the TLS with which a PoP calls the region of the chart, which demands
-// certificates.
-func demanded(t *testing.T) node {
-	t.Helper()
-	args := regional.args(t)
-	if !slices.Contains(args, "--tls-client-ca=/etc/weir/tls/ca.crt") || !slices.Contains(args, "--region=eu") {
-		t.Fatalf("the region eu demands no certificates: %q", args)
-	}
-	return at(t, documents(t, "envoy/tls.yaml")[0], "static_resources", "clusters", "0", "transport_socket").(node)
 }
 
 // program is one of the two that run on Kubernetes: the kind of what runs its pods, and values with which the chart
@@ -150,11 +104,6 @@ func (p program) with(values ...string) program {
 	return p
 }
 
-func (p program) resource(t *testing.T, kind string) node {
-	t.Helper()
-	return resource(t, rendered(t, p.values...), kind, p.name)
-}
-
 func resource(t *testing.T, all []node, kind, name string) node {
 	t.Helper()
 	for _, d := range all {
@@ -168,7 +117,7 @@ func resource(t *testing.T, all []node, kind, name string) node {
 
 func (p program) pod(t *testing.T) node {
 	t.Helper()
-	return at(t, p.resource(t, p.kind), "spec", "template", "spec").(node)
+	return at(t, resource(t, rendered(t, p.values...), p.kind, p.name), "spec", "template", "spec").(node)
 }
 
 func (p program) container(t *testing.T) node {
@@ -180,20 +129,6 @@ func (p program) args(t *testing.T) (all []string) {
 	t.Helper()
 	for _, arg := range p.container(t)["args"].([]any) {
 		all = append(all, arg.(string))
-	}
-	return all
-}
-
-func programsOf(t *testing.T, values []string) (all []program) {
-	t.Helper()
-	for _, d := range rendered(t, values...) {
-		p := program{at(t, d, "metadata", "name").(string), d["kind"].(string), values}
-		if (p.name == regional.name || p.name == global.name) && (p.kind == "Deployment" || p.kind == "StatefulSet") {
-			all = append(all, p)
-		}
-	}
-	if len(all) == 0 {
-		t.Fatalf("%q: no program", values)
 	}
 	return all
 }

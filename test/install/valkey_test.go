@@ -146,18 +146,12 @@ func (v *valkeys) places() map[string]string {
 
 // wrong says what keeps this from being a cluster of three masters with a replica each.
 func (v *valkeys) wrong() string {
-	places := v.places()
-	var slots, masters []string
+	places, replicated := v.places(), map[string]bool{}
 	for _, place := range places {
-		if strings.Contains(place, "-") {
-			slots = append(slots, place)
-		} else {
-			masters = append(masters, place)
-		}
+		replicated[places[place]] = true // the slots of a replica's master; of a master nothing
 	}
-	slices.Sort(slots)
-	slices.Sort(masters)
-	if !slices.Equal(slots, []string{"0-5460", "10923-16383", "5461-10922"}) || len(masters) != 3 || len(slices.Compact(masters)) != 3 {
+	want := []string{"", "0-5460", "10923-16383", "5461-10922"}
+	if len(places) != 6 || !slices.Equal(slices.Sorted(maps.Keys(replicated)), want) {
 		return fmt.Sprint(places)
 	}
 	for i := range v.nodes {
@@ -225,8 +219,8 @@ func TestValkeyOfChart(t *testing.T) {
 
 	m := newMachine(t, "weir-valkey.weir.svc:6379", fmt.Sprintf("%s:%d", v.addrs[0], v.port))
 	m.password = valkeyPassword
-	region, admin := m.start(regional.with("store=valkey"), proc.FreeAddr(t))
-	region.AwaitReady("http://" + admin + "/readyz")
+	argv, admin := m.pod(regional.with("store=valkey"), "region", proc.FreeAddr(t), "weir://region/eu")
+	proc.Start(t, m.dir, "region", argv...).AwaitReady("http://" + admin + "/readyz")
 	if m, err := measure.Scrape(t.Context(), http.DefaultClient, "http://"+admin+"/metrics"); err != nil || m["weir_redis_masters"] != 3 {
 		t.Errorf("the region found %v masters, %v, want 3", m["weir_redis_masters"], err)
 	}

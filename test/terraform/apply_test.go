@@ -43,8 +43,10 @@ func newApplied(t *testing.T, name string) *applied {
 		python, filepath.Join(proc.Root(t), "test/terraform/cloud/cloud.py"), "-H", "127.0.0.1", "-p", port)
 	cloud.AwaitReady("http://127.0.0.1:" + port + "/moto-api/")
 	edit, about := relaxing(version)
-	a.dir, a.env = example(t, name, edit), awsEnv(mirror(t, provider, version), "http://127.0.0.1:"+port)
-	a.vars = threeRegions()
+	a.dir, a.vars = example(t, name, edit), threeRegions()
+	a.env = []string{"TF_CLI_CONFIG_FILE=" + mirror(t, provider, version), "AWS_ENDPOINT_URL=http://127.0.0.1:" + port,
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_CONFIG_FILE=/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=2", "AWS_RETRY_MODE=standard"}
 	proc.Figure(t, "hashicorp/aws %s applies to moto; %s", version, about)
 	return a
 }

@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,12 +161,8 @@ func TestSecretsChange(t *testing.T) {
 	change := func(files map[string]string) (out string, started []string, err error) {
 		t.Helper()
 		before := m.started()
-		next := map[string]string{}
-		for _, all := range []map[string]string{popSecret, files} {
-			for name, content := range all {
-				next[name] = content
-			}
-		}
+		next := maps.Clone(popSecret)
+		maps.Copy(next, files)
 		m.secret(next)
 		out, err = m.run(fetch)
 		return out, strings.Split(strings.TrimSuffix(strings.TrimPrefix(m.started(), before), "\n"), "\n"), err

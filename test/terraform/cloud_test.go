@@ -28,11 +28,10 @@ case "$1 $4" in
 s3*) cp "$4" "$CLOUD/bucket/${5##*/}" ;;
 *) cat "$CLOUD/secret" ;;
 esac`,
-	"curl":       `echo i-0123456789`,
-	"dnf":        `exit 0`,
-	"mountpoint": `[ -z "$NO_VOLUME" ]`,
-	"sleep":      `exit 0`,
-	"systemctl":  `echo "$@" >>"$CLOUD/started"; [ "$1" != "$FAILING" ]`,
+	"curl":      `echo i-0123456789`,
+	"dnf":       `exit 0`,
+	"sleep":     `exit 0`,
+	"systemctl": `echo "$@" >>"$CLOUD/started"; [ "$1" != "$FAILING" ]`,
 }
 
 const (
@@ -85,11 +84,9 @@ func (m *machine) executable(path, content string) {
 // programs is machine.programs: what is in the bucket, with its checksums.
 func (m *machine) programs() map[string]any {
 	m.t.Helper()
-	files := fatal.Get(filepath.Glob(filepath.Join(m.cloud, "bucket", "*")))(m.t)
 	programs := map[string]any{}
-	for _, file := range files {
-		content := fatal.Get(os.ReadFile(file))(m.t)
-		sum := sha256.Sum256(content)
+	for _, file := range fatal.Get(filepath.Glob(filepath.Join(m.cloud, "bucket", "*")))(m.t) {
+		sum := sha256.Sum256(fatal.Get(os.ReadFile(file))(m.t))
 		programs[filepath.Base(file)] = map[string]string{"uri": "s3://bucket/" + filepath.Base(file), "sha256": hex.EncodeToString(sum[:])}
 	}
 	return programs

@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,24 +41,18 @@ func task(t *testing.T, dir string, files map[string]string) (directories map[st
 		path := proc.WriteFile(t, filepath.Join(dir, "secrets", name), content)
 		fatal.If(t, errors.Join(os.Chmod(path, 0o600), os.Chown(path, user, user)))
 	}
+	const stated = "terraform/modules/region/modules/service/tests/service.tftest.hcl"
+	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), stated)))(t)
+	if want := fmt.Sprintf(`if c.name == "weir-regional"][0] == %d`, containerMemory>>20); !strings.Contains(string(text), want) {
+		t.Fatalf("%s has another limit than %s", stated, want)
+	}
 	data := filepath.Join(dir, "data")
 	fatal.If(t, errors.Join(os.MkdirAll(data, 0o700), os.Chown(data, user, user)))
-	return directories, unit{user: "nonroot", memory: containerMemory(t), writable: []string{data}}
+	return directories, unit{user: "nonroot", memory: containerMemory, writable: []string{data}}
 }
 
-// containerMemory is the limit of a program's container, as the module service computes it without a size.
-func containerMemory(t *testing.T) (bytes int64) {
-	t.Helper()
-	number := func(file, pattern string) int64 {
-		text, err := os.ReadFile(filepath.Join(proc.Root(t), "terraform/modules/region/modules/service", file))
-		m := regexp.MustCompile(pattern).FindSubmatch(text)
-		if err != nil || m == nil {
-			t.Fatalf("%s has no %s: %v", file, pattern, err)
-		}
-		return fatal.Get(strconv.ParseInt(string(m[1]), 10, 64))(t)
-	}
-	return (number("variables.tf", `memory = optional\(number, (\d+)\)`) - number("main.tf", `(?m)^  others = (\d+) # MiB`)) << 20
-}
+// containerMemory is the limit of a program's container in bytes, if no size is set. The tests of the module service state it.
+const containerMemory = 1536 << 20
 
 // realMachine is a machine with the real programs, whose scripts and units have its real users.
 func realMachine(t *testing.T, dir, names string) *machine {
@@ -100,9 +93,7 @@ func agentPorts(t *testing.T, more map[string]any) (map[string]any, func(name st
 	for _, name := range []string{"http", "dns", "server", "serf_lan", "serf_wan"} {
 		c[name+"_port"] = proc.FreePort(t)
 	}
-	for k, v := range more {
-		c[k] = v
-	}
+	maps.Copy(c, more)
 	return c, func(name string) string { return net.JoinHostPort("127.0.0.1", string(marshal(t, c[name+"_port"]))) }
 }
 
@@ -134,24 +125,19 @@ func (d deployment) role(t *testing.T, name string) map[string]string {
 		t.Fatalf("%v: no files of %s", err, name)
 	}
 	for _, path := range paths {
-		text := fatal.Get(os.ReadFile(path))(t)
-		files[filepath.Base(path)] = string(text)
+		files[filepath.Base(path)] = string(fatal.Get(os.ReadFile(path))(t))
 	}
 	return files
-}
-
-// redis starts a Redis Cluster with the user of a region or of the aggregators.
-func (d deployment) redis(t *testing.T, where string) *redistest.Cluster {
-	t.Helper()
-	return redistest.StartCluster(t, 3, 0, redistest.Users(strings.TrimSpace(d.role(t, "redis/"+where)["users.acl"])))
 }
 
 // start starts weir-regional or weir-global from what is rendered for it and the files of its secret, with counters in a Redis of
 // its own and the agent of Consul that is there, and waits for its metrics.
 func (d deployment) start(t *testing.T, names, dir, program, redis string, agent map[string]any, files map[string]string, beside *beside) (service map[string]any, p *proc.Process, admin string) {
 	t.Helper()
-	service = map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t), "redis": d.redis(t, redis).Addrs()[:1],
-		"redis_tls": false, "redis_username": "weir", "key_secrets": true, "admin_tokens": files["admin-tokens"] != "", "drain_wait": "0s"}
+	counters := redistest.StartCluster(t, 3, 0, redistest.Users(strings.TrimSpace(d.role(t, "redis/"+redis)["users.acl"])))
+	service = map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
+		"redis": counters.Addrs()[:1], "redis_tls": false, "redis_username": "weir", "key_secrets": true,
+		"admin_tokens": files["admin-tokens"] != "", "drain_wait": "0s"}
 	directories, container := task(t, filepath.Join(dir, program), files)
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": directories, "consul": agent, "service": service})
 	environment := environments[strings.TrimPrefix(program, "weir-")+"_environment"]
@@ -245,20 +231,12 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	regional.Stop()
 }
 
-// bootReal writes the machine's files and runs its script, which must succeed. Then its configuration
-// is checked by the programs themselves, and each secret is one of its user alone.
+// bootReal writes the machine's files and runs its script, which must succeed. Then each secret is one of its user alone.
 func (m *machine) bootReal(userData string) {
 	m.t.Helper()
 	m.write(userData)
 	if out, err := m.run(m.boots); err != nil {
 		m.t.Fatalf("%v\n%s", err, out)
-	}
-	checks := [][]string{{filepath.Join(m.dir, "opt/consul"), "validate", filepath.Join(m.dir, "etc/consul.json"), filepath.Join(m.dir, "etc/secrets/consul.json")}}
-	if m.units["weir-pop.service"] != "" {
-		checks = append(checks, []string{filepath.Join(m.dir, "opt/envoy"), "--mode", "validate", "-c", filepath.Join(m.dir, "etc/envoy.yaml"), "--log-level", "warning"})
-	}
-	for _, argv := range checks {
-		proc.Run(m.t, exec.CommandContext(m.t.Context(), argv[0], argv[1:]...))
 	}
 	for user, files := range map[string][]string{"weir": {"consul-key.pem", "consul.json", "acl.json"}, "consul": {"key.pem"}} {
 		for _, file := range files {

@@ -64,13 +64,6 @@ func relaxing(version string) (edit *strings.Replacer, about string) {
 		"relaxed: the constraint, to 5, and `name` in place of `region` of the data source aws_region"
 }
 
-// awsEnv is the environment of Terraform with an AWS at a URL.
-func awsEnv(config, url string) []string {
-	return []string{"TF_CLI_CONFIG_FILE=" + config, "AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true",
-		"AWS_MAX_ATTEMPTS=2", "AWS_RETRY_MODE=standard"}
-}
-
 // threeRegions are the variables of the example: secrets and redis_user_groups as weir admin bootstrap prints them.
 func threeRegions() map[string]any {
 	programs, secrets, groups, images := map[string]any{}, map[string]any{}, map[string]string{}, map[string]string{}

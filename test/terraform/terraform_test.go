@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,14 +36,14 @@ func program(t *testing.T) string {
 // tree is a copy of the modules. What init makes, lock files among it, stays in the copy.
 func tree(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	copied(t, "terraform", filepath.Join(dir, "terraform"))
-	return filepath.Join(dir, "terraform")
+	return copied(t, "terraform", filepath.Join(t.TempDir(), "terraform"))
 }
 
-func copied(t *testing.T, name, to string) {
+// copied copies a directory of the repository to another place, which it returns.
+func copied(t *testing.T, name, to string) string {
 	t.Helper()
 	fatal.If(t, os.CopyFS(to, os.DirFS(filepath.Join(proc.Root(t), name))))
+	return to
 }
 
 // Where the examples get the modules, and in which version.
@@ -117,8 +118,7 @@ func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string,
 func apply(t *testing.T, module string, variables map[string]any) (texts map[string]string, environments map[string][]string) {
 	t.Helper()
 	dir := filepath.Join(tree(t), "modules", module)
-	text := fatal.Get(json.Marshal(variables))(t)
-	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), string(text))
+	proc.WriteFile(t, filepath.Join(dir, "test.auto.tfvars.json"), marshal(t, variables))
 	must(t, dir, "init")
 	must(t, dir, "apply", "-auto-approve")
 	outputs := must(t, dir, "output", "-json")
@@ -179,16 +179,11 @@ func TestKeysOfSecrets(t *testing.T) {
 	}
 	taken := strings.Split(strings.ReplaceAll(lists[0][1]+", "+lists[1][1], `"`, ""), ", ")
 	slices.Sort(taken)
-	dir := filepath.Join(t.TempDir(), "secrets")
-	proc.Run(t, exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "admin", "bootstrap", "make", dir, "--regions", "eu,us", "--home", "eu"))
+	d := deployment(filepath.Join(t.TempDir(), "secrets"))
+	d.bootstrap(t, "--regions", "eu,us", "--home", "eu")
 	for _, role := range []string{"eu/service", "us/service", "aggregator"} {
-		entries, err := os.ReadDir(filepath.Join(dir, role))
-		var made []string
-		for _, entry := range entries {
-			made = append(made, entry.Name())
-		}
-		if err != nil || !slices.Equal(made, taken) {
-			t.Errorf("%s: weir admin bootstrap makes %q, and a task takes %q: %v", role, made, taken, err)
+		if made := slices.Sorted(maps.Keys(d.role(t, role))); !slices.Equal(made, taken) {
+			t.Errorf("%s: weir admin bootstrap makes %q, and a task takes %q", role, made, taken)
 		}
 	}
 }

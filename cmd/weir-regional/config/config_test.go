@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -13,13 +12,12 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 func file(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "region.yaml")
-	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
+	return proc.WriteFile(t, filepath.Join(t.TempDir(), "region.yaml"), text)
 }
 
 func load(args ...string) (*Config, error) {

@@ -37,16 +37,9 @@ func serveEach(t *testing.T, answer func(*http.Request) string) string {
 			wg.Go(func() {
 				defer conn.Close()
 				in := bufio.NewReader(conn)
-				for {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
+				for r, err := http.ReadRequest(in); err == nil; r, err = http.ReadRequest(in) {
 					reply := answer(r)
-					if reply == "" {
-						return
-					}
-					if _, err := io.WriteString(conn, reply); err != nil {
+					if _, err := io.WriteString(conn, reply); reply == "" || err != nil {
 						return
 					}
 				}
@@ -60,22 +53,6 @@ func serveEach(t *testing.T, answer func(*http.Request) string) string {
 	return ln.Addr().String()
 }
 
-func open(t *testing.T, addr string, n int) *Client {
-	t.Helper()
-	c := fatal.Get(Dial(addr, "/", Uniform(10, 1), n))(t)
-	t.Cleanup(c.Close)
-	return c
-}
-
-func generate(t *testing.T, c *Client, p Pace) *Result {
-	t.Helper()
-	r := fatal.Get(c.Run(t.Context(), p))(t)
-	if r.Done != int64(len(r.Latency)) {
-		t.Errorf("%d done, %d latencies", r.Done, len(r.Latency))
-	}
-	return r
-}
-
 // One reply is 300 ms late on the only connection. Requests due meanwhile were
 // delayed too, and their times show it: with one request due every 10 ms, about 30 of them by
 // 150 ms on average. A driver that timed from the sending would report one.
@@ -87,9 +64,9 @@ func TestAStallCountsAgainstEveryRequestItDelays(t *testing.T) {
 		}
 		return okReply
 	})
-	r := generate(t, open(t, addr, 1), Pace{Duration: time.Minute, Requests: 60, Rate: 100})
-	if got := r.Latency.Quantile(0.8); r.Due != 60 || got < stall/3 {
-		t.Errorf("of %d, p80 is %v, though a quarter of 60 requests waited longer than %v", r.Due, got, stall/3)
+	r := fatal.Get(Run(t.Context(), Load{Addrs: []string{addr}, Conns: 1, Request: Get("/"), Count: 60, PerSecond: 100}))(t)
+	if got := r.Latency.Quantile(0.8); r.Due != 60 || len(r.Latency) != 60 || got < stall/3 {
+		t.Errorf("of %d, %d answered, p80 is %v, though a quarter of 60 requests waited longer than %v", r.Due, len(r.Latency), got, stall/3)
 	}
 }
 
@@ -106,9 +83,9 @@ func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
 				}
 				return okReply
 			})
-			r := generate(t, open(t, addr, 2), Pace{Duration: time.Minute, Requests: 50})
-			if r.Failed != 1 || r.Done != 49 {
-				t.Errorf("failed %d, done %d, want 1 and 49", r.Failed, r.Done)
+			r := fatal.Get(Run(t.Context(), Load{Addrs: []string{addr}, Conns: 2, Request: Get("/"), Count: 50}))(t)
+			if r.Failed != 1 || r.Done != 49 || len(r.Latency) != 49 {
+				t.Errorf("failed %d, done %d with %d latencies, want 1 and 49", r.Failed, r.Done, len(r.Latency))
 			}
 		})
 	}

@@ -22,12 +22,6 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 		return
 	}
 	seen := map[int]int{}
-	note := func(process, port int) {
-		if other, ok := seen[port]; ok {
-			t.Errorf("port %d: processes %d and %d", port, other, process)
-		}
-		seen[port] = process
-	}
 	for n := range processes {
 		c := exec.Command(os.Args[0], "-test.run", "^TestPortsOfTwoProcesses$")
 		c.Env = append(os.Environ(), "PRINT_PORTS=1")
@@ -41,7 +35,10 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 				t.Fatalf("process %d ended early: %v", n, lines.Err())
 			}
 			port := fatal.Get(strconv.Atoi(strings.TrimPrefix(lines.Text(), "port ")))(t)
-			note(n, port)
+			if other, ok := seen[port]; ok {
+				t.Errorf("port %d: processes %d and %d", port, other, n)
+			}
+			seen[port] = n
 		}
 	}
 }
