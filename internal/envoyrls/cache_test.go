@@ -22,19 +22,15 @@ func (f far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Gran
 	f.Store.Acquire(ctx, asks, grants)
 }
 
-// cached runs a test in virtual time on a replica with a lease cache, as it is deployed by default.
-func cached(t *testing.T, run func(*testing.T, *bench), change ...func(*Config)) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(context.Background())
-		f := leasecache.New(leasecache.Config{Store: far{memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}, MaxKeys: 10_000, MaxBytes: 1 << 30})
-		var running sync.WaitGroup
-		running.Go(func() { _ = f.Run(ctx) })
-		t.Cleanup(func() { stop(); running.Wait() })
-		cache := func(c *Config) {
-			c.Judge, c.Now, c.Consistency = engine.NewJudge(f, f, nil, nil, nil), time.Now, "leased"
-		}
-		run(t, newBench(t, dayYAML, append([]func(*Config){cache}, change...)...))
-	})
+// cached is a replica with a lease cache, as it is deployed by default, in the virtual time of a test.
+func cached(t *testing.T, change func(*Config)) *bench {
+	ctx, stop := context.WithCancel(context.Background())
+	store := far{memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
+	f := leasecache.New(leasecache.Config{Store: store, MaxKeys: 10_000, MaxBytes: 1 << 30})
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return newBench(t, dayYAML, change, func(c *Config) { c.Judge, c.Now = engine.NewJudge(f, f, nil, nil, nil), time.Now })
 }
 
 const dayYAML = `
@@ -48,25 +44,22 @@ descriptors:
   - { key: try, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
 `
 
-func charging(c *Config) { c.ChargeRejected = true }
-
-// pauses are between two requests of a trace: whatever goes on behind it, the answers are the same.
-var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second}
-
-// bothWays plays steps one after the other on a replica with a lease cache, with leases and without, and with pauses of each length.
-func bothWays(t *testing.T, list steps, change ...func(*Config)) {
+// bothWays plays steps one after the other on a replica with a lease cache, with leases and without, and with pauses of
+// several lengths: whatever goes on behind the requests, the answers are the same.
+func bothWays(t *testing.T, list steps, chargeRejected bool) {
 	t.Helper()
-	for name, mode := range map[string]func(*Config){"leased": leased, "exact": exactly} {
-		for _, pause := range pauses {
-			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
-				cached(t, func(t *testing.T, b *bench) {
+	for _, consistency := range []string{"leased", "exact"} {
+		for _, pause := range []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second} {
+			t.Run(fmt.Sprint(consistency, " ", pause), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := cached(t, func(c *Config) { c.Consistency, c.ChargeRejected = consistency, chargeRejected })
 					for i, step := range list {
 						time.Sleep(pause)
 						if got := inShort(b.ask(step.request)); got != step.want {
 							t.Errorf("step %d: %s, want %s", i+1, got, step.want)
 						}
 					}
-				}, append(change, mode)...)
+				})
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"encoding/json"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,23 +17,17 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// Files of envoyproxy/ratelimit as they are written, as JSON, which is YAML.
-type (
-	erlFile struct {
-		Domain      string     `json:"domain"`
-		Descriptors []erlLevel `json:"descriptors"`
-	}
-	erlLevel struct {
-		Key         string         `json:"key"`
-		Value       string         `json:"value,omitempty"`
-		Share       bool           `json:"share_threshold,omitempty"`
-		Shadow      bool           `json:"shadow_mode,omitempty"`
-		Quota       bool           `json:"quota_mode,omitempty"`
-		Detailed    bool           `json:"detailed_metric,omitempty"`
-		RateLimit   map[string]any `json:"rate_limit,omitempty"`
-		Descriptors []erlLevel     `json:"descriptors,omitempty"`
-	}
-)
+// erlLevel is a level of a file of envoyproxy/ratelimit as JSON, which is YAML.
+type erlLevel struct {
+	Key         string         `json:"key"`
+	Value       string         `json:"value,omitempty"`
+	Share       bool           `json:"share_threshold,omitempty"`
+	Shadow      bool           `json:"shadow_mode,omitempty"`
+	Quota       bool           `json:"quota_mode,omitempty"`
+	Detailed    bool           `json:"detailed_metric,omitempty"`
+	RateLimit   map[string]any `json:"rate_limit,omitempty"`
+	Descriptors []erlLevel     `json:"descriptors,omitempty"`
+}
 
 var (
 	erlKeys   = []string{"user", "path", "remote_address", "x-tenant"}
@@ -123,8 +118,8 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 	requests, bound := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		plain := rapid.Bool().Draw(rt, "plain")
-		file := erlFile{"d", drawLevels(rt, 3, plain)}
-		data := fatal.Get(json.Marshal(file))(rt)
+		levels := drawLevels(rt, 3, plain)
+		data := fatal.Get(json.Marshal(map[string]any{"domain": "d", "descriptors": levels}))(rt)
 		yaml := string(data)
 		config, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: data}}, descriptor.Options{})
 		if err != nil {
@@ -145,7 +140,7 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 				rt.Fatalf("%s\n%v\n%s\n%s", yaml, err, result.Rules, result.Bindings)
 			}
 			for range 12 {
-				r := drawRequest(rt, file.Descriptors)
+				r := drawRequest(rt, levels)
 				if !beside && !converted(config, result, r) {
 					continue
 				}
@@ -182,12 +177,10 @@ func nameless(r *rlspb.RateLimitResponse, beside bool) *rlspb.RateLimitResponse 
 
 // converted reports whether nothing that was left out has a part in a request.
 func converted(c *descriptor.Config, result *convert.Result, r *rlspb.RateLimitRequest) bool {
-	for _, d := range r.Descriptors {
-		if rule := c.Match(r.Domain, entriesOf(d)); rule != nil && result.Names[rule.Path] == "" && !rule.Unlimited {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Descriptors, func(d *ratelimitpb.RateLimitDescriptor) bool {
+		rule := c.Match(r.Domain, entriesOf(d))
+		return rule != nil && result.Names[rule.Path] == "" && !rule.Unlimited
+	})
 }
 
 func entriesOf(d *ratelimitpb.RateLimitDescriptor) (entries []descriptor.Entry) {

@@ -61,8 +61,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 		request(of("user", "a")), hits(9, request(of("host", "h", "path", "p"), of("file", "a.pdf"))),
 		request(costing(0, of("q1", "")), limited(1, typepb.RateLimitUnit_DAY, of("try", "x"))), request(of("plan", "gold"), of("user", "")), {},
 	} {
-		data := fatal.Get(proto.Marshal(r))(f)
-		f.Add(data)
+		f.Add(fatal.Get(proto.Marshal(r))(f))
 	}
 	f.Add(odd(f, "Q", request(of("user", "Q"), limited(1, typepb.RateLimitUnit_DAY, of("Q", "x")))))
 	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })

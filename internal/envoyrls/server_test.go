@@ -2,6 +2,7 @@ package envoyrls
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -44,15 +45,10 @@ type deaf struct {
 }
 
 func (d *deaf) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	if len(d.to) == 0 {
-		d.Store.Acquire(ctx, asks, grants)
-		return
-	}
+	d.Store.Acquire(ctx, asks, grants)
 	for i := range asks {
 		if slices.Contains(d.to, string(asks[i].Key)) {
 			grants[i] = lease.Grant{Status: lease.Unavailable}
-		} else {
-			d.Store.Acquire(ctx, asks[i:i+1], grants[i:i+1])
 		}
 	}
 }
@@ -77,11 +73,7 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 		f(&cfg)
 	}
 	b.Server = fatal.Get(New(cfg))(t)
-	t.Cleanup(func() {
-		if err := b.Shut(time.Minute); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { fatal.If(t, b.Shut(time.Minute)) })
 	if yaml != "" {
 		b.configure(yaml)
 	}
@@ -90,23 +82,20 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 
 func (b *bench) configure(yaml string) {
 	b.t.Helper()
-	c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{}))(b.t)
-	b.SetConfig(c)
+	b.SetConfig(fatal.Get(descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(yaml)}}, descriptor.Options{}))(b.t))
 }
 
 // setRules puts rules of the rules file in force.
 func (b *bench) setRules(text string) {
 	b.t.Helper()
-	set := fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(b.t)
-	fatal.If(b.t, b.service.SetRules(set))
+	fatal.If(b.t, b.service.SetRules(fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(b.t)))
 	b.RulesChanged()
 }
 
 func (b *bench) bindTo(rules, bindings string) error {
 	b.t.Helper()
 	b.setRules(rules)
-	bound := fatal.Get(binding.Parse("bindings.yaml", []byte(bindings)))(b.t)
-	return b.SetBindings(bound)
+	return b.SetBindings(fatal.Get(binding.Parse("bindings.yaml", []byte(bindings)))(b.t))
 }
 
 func (b *bench) advance(d limit.Micros) { b.clock.Add(int64(d)) }
@@ -127,8 +116,11 @@ func (b *bench) scrape() string { return measure.Page(b.metrics.Handler()) }
 // metric reports whether /metrics has this line.
 func (b *bench) metric(line string) bool { return strings.Contains(b.scrape(), "\n"+line+"\n") }
 
-// series is how many sets of labels a metric has.
-func (b *bench) series(metric string) int { return strings.Count(b.scrape(), "\n"+metric+"{") }
+// has demands lines of /metrics.
+func (b *bench) has(lines ...string) {
+	b.t.Helper()
+	measure.Has(b.t, b.metrics.Handler(), lines...)
+}
 
 // request is one of domain d.
 func request(descriptors ...*ratelimitpb.RateLimitDescriptor) *rlspb.RateLimitRequest {
@@ -164,7 +156,7 @@ func inShort(r *rlspb.RateLimitResponse) string {
 	for i, s := range r.Statuses {
 		parts[i] = short(s.Code) + " -"
 		if s.CurrentLimit != nil || s.LimitRemaining > 0 {
-			parts[i] = short(s.Code) + " " + strconvU(s.LimitRemaining)
+			parts[i] = short(s.Code) + " " + fmt.Sprint(s.LimitRemaining)
 		}
 	}
 	return short(r.OverallCode) + ": " + strings.Join(parts, ", ")

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/read"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"pgregory.net/rapid"
 )
 
@@ -94,7 +92,8 @@ func TestExemptIsASubtraction(t *testing.T) {
 			name := "r" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26))
 			limited = append(limited, `{"name":"`+name+`","match":`+match()+`,"key":[],"limit":"5/1m"}`)
 		}
-		plain := decodeOf(t, limited)
+		of := func(rules []string) *rule.Set { return decode(t, `{"rules":[`+strings.Join(rules, ",")+`]}`) }
+		plain := of(limited)
 		for i := range rapid.IntRange(0, 3).Draw(t, "exempt") {
 			from := ""
 			if rapid.Bool().Draw(t, "from") {
@@ -102,7 +101,7 @@ func TestExemptIsASubtraction(t *testing.T) {
 			}
 			exempt = append(exempt, `{"name":"`+string(rune('x'+i))+`","mode":"exempt","match":`+match()+from+`}`)
 		}
-		set := decodeOf(t, append(limited, exempt...))
+		set := of(append(limited, exempt...))
 		for _, path := range paths {
 			var before, after rule.Matches
 			plain.Match(&rule.Request{Path: path}, &before)
@@ -126,8 +125,4 @@ func TestExemptIsASubtraction(t *testing.T) {
 			}
 		}
 	})
-}
-
-func decodeOf(t *rapid.T, rules []string) *rule.Set {
-	return fatal.Get(read.JSON([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`)))(t)
 }

@@ -16,12 +16,12 @@ import (
 )
 
 // perMinute returns the limits of a rule that has only one.
-func perMinute(count int64) []rule.Variant {
-	return []rule.Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
+func perMinute() []rule.Variant {
+	return []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}
 }
 
 // decode reads rules from JSON.
-func decode(t testing.TB, doc string) *rule.Set {
+func decode(t rapid.TB, doc string) *rule.Set {
 	t.Helper()
 	return fatal.Get(read.JSON([]byte(doc)))(t)
 }
@@ -104,17 +104,15 @@ func TestMatch(t *testing.T) {
 			`:path /x | :path /v1/healthz | :path /v1/x & :method GET & x-a 1`,
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)
-			var m rule.Matches
-			for requests, want := range map[string]int{test.yes: 1, test.no: 0} {
-				for request := range strings.SplitSeq(requests, " | ") {
-					if set.Match(placed(set, pairs(request)...), &m); requests != "" && len(m.Hits) != want {
-						t.Errorf("%q: %d hits, want %d", request, len(m.Hits), want)
-					}
+		set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)
+		var m rule.Matches
+		for requests, want := range map[string]int{test.yes: 1, test.no: 0} {
+			for request := range strings.SplitSeq(requests, " | ") {
+				if set.Match(placed(set, pairs(request)...), &m); requests != "" && len(m.Hits) != want {
+					t.Errorf("%s, %q: %d hits, want %d", test.name, request, len(m.Hits), want)
 				}
 			}
-		})
+		}
 	}
 }
 
@@ -225,16 +223,16 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// fetcher is a [rule.Fetcher] of functions; nil: there is nothing.
+// fetcher is a [rule.Fetcher] that fetches all by its name.
 type fetcher struct {
-	peer, san, route func() string
-	metadata         func(i int) rule.Value
+	inputs *rule.Inputs
+	fetch  func(name string) rule.Value
 }
 
-func (f fetcher) Peer() string              { return f.peer() }
-func (f fetcher) SAN() string               { return f.san() }
-func (f fetcher) Route() string             { return f.route() }
-func (f fetcher) Metadata(i int) rule.Value { return f.metadata(i) }
+func (f fetcher) Peer() string              { return f.fetch("peer").Text }
+func (f fetcher) SAN() string               { return f.fetch("san").Text }
+func (f fetcher) Route() string             { return f.fetch("route").Text }
+func (f fetcher) Metadata(i int) rule.Value { return f.fetch(f.inputs.Metadata[i].Name) }
 
 // TestFetchedOnlyWhenNeeded: what a request has beside its headers costs the edge a host call, so it is fetched
 // once, and only for a rule that all else lets apply.
@@ -261,19 +259,12 @@ func TestFetchedOnlyWhenNeeded(t *testing.T) {
 	} {
 		set := decode(t, `{"rules":[{"name":"a","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"},{"name":"b","match":{`+c.match+`},"key":[`+c.key+`],"limit":"5/1m"}]}`)
 		var fetched []string
-		note := func(name, value string) string { fetched = append(fetched, name); return value }
 		q, m := request(set), rule.Matches{}
-		q.Fetch = fetcher{
-			peer:  func() string { return note("peer", "10.0.0.1:80") },
-			san:   func() string { return note("san", "s") },
-			route: func() string { return note("route", "r") },
-			metadata: func(i int) rule.Value {
-				if name := set.Inputs().Metadata[i].Name; note(name, "") != "" || name != "sub" {
-					return rule.Value{}
-				}
-				return rule.Value{Text: "ann", Present: true}
-			},
-		}
+		q.Fetch = fetcher{set.Inputs(), func(name string) rule.Value {
+			fetched = append(fetched, name)
+			text, ok := map[string]string{"peer": "10.0.0.1:80", "san": "s", "route": "r", "sub": "ann"}[name]
+			return rule.Value{Text: text, Present: ok}
+		}}
 		for range 2 { // a request forgets the one before
 			q.Reset(set.Inputs())
 			q.Path, fetched = c.path, nil
@@ -304,7 +295,7 @@ func TestIndexLosesNothing(t *testing.T) {
 				Name:   "r" + strings.Repeat("x", i%50) + string(rune('a'+i/50)),
 				Mode:   rapid.SampledFrom([]rule.Mode{rule.Mode(0), rule.Shadow, rule.Off}).Draw(t, "mode"),
 				Match:  spelled(t, rule.Match{Paths: rapid.SliceOfN(text, 1, 2).Draw(t, "paths")}),
-				Limits: perMinute(5),
+				Limits: perMinute(),
 			})
 		}
 		set := fatal.Get(checktest.New(rules))(t)

@@ -8,9 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/rejection"
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
@@ -133,11 +131,9 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 // counters; its own name or, without one, what it is for does.
 func TestOverrideIsNamedByWhatItIs(t *testing.T) {
 	const gold, silver = `{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"}`, `{"when":{"header":{"x-tier":"silver"}},"limit":"20/1m"}`
-	names := func(overrides string) []uint64 {
+	names := func(overrides string) (out []uint64) {
 		t.Helper()
-		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","algorithm":"token_bucket","overrides":[` + overrides + `]}]}`))
-		fatal.If(t, err)
-		var out []uint64
+		set := decode(t, `{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","algorithm":"token_bucket","overrides":[`+overrides+`]}]}`)
 		for v := range set.Rule(0).Limits {
 			out = append(out, set.Override(0, v))
 		}

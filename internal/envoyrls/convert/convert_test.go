@@ -3,9 +3,6 @@ package convert_test
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // check holds a conversion to what is promised of all: both files are in order, and
@@ -104,15 +102,11 @@ func TestNames(t *testing.T) {
 
 // FuzzConfig: whatever is a configuration can be converted, in the same way each time.
 func FuzzConfig(f *testing.F) {
-	found, _ := filepath.Glob("../descriptor/testdata/example/*.yaml")
-	more, _ := filepath.Glob("../../../cmd/weir/testdata/ratelimit/*/*.yaml")
-	warned, _ := filepath.Glob("../descriptor/testdata/warn_*.yaml")
-	if len(found) == 0 || len(more) == 0 || len(warned) == 0 {
-		f.Fatal("no files to begin with")
-	}
-	for _, path := range slices.Concat(found, more, warned) {
-		data := fatal.Get(os.ReadFile(path))(f)
-		f.Add(data)
+	const descriptors = "../descriptor/testdata/"
+	for _, pattern := range []string{descriptors + "example/*.yaml", descriptors + "warn_*.yaml", "../../../cmd/weir/testdata/ratelimit/*/*.yaml"} {
+		for _, file := range golden.Files(f, pattern) {
+			f.Add(golden.Content(f, file))
+		}
 	}
 	for _, value := range []string{`*`, `a*`, `\0\x7f\uFEFF\u2028`, `"*'#: {}[],&!|>`, `:path`, `x-forwarded-for`, `host`, `GET`, `/a/:b/*`, `/{x}`, `é`, `null`, `1e3`, `~`, ` `, `{}`} {
 		quoted := `"` + strings.ReplaceAll(value, `"`, `\"`) + `"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // tree makes files in a new directory. A name that ends with -> is a link to the file that its text names.
@@ -17,20 +18,17 @@ func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		path, link := strings.CutSuffix(filepath.Join(dir, name), "->")
-		err := os.MkdirAll(filepath.Dir(path), 0o755)
-		if err == nil && link {
-			err = os.Symlink(text, path)
-		} else if err == nil {
-			err = os.WriteFile(path, []byte(text), 0o644)
+		if path, link := strings.CutSuffix(filepath.Join(dir, name), "->"); link {
+			fatal.If(t, os.Symlink(text, path))
+		} else {
+			proc.WriteFile(t, path, text)
 		}
-		fatal.If(t, err)
 	}
 	return dir
 }
 
 func TestLoad(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		files map[string]string
 		want  string // domains in order, or the error without the directory
@@ -49,21 +47,18 @@ func TestLoad(t *testing.T) {
 		{"a link to nowhere", map[string]string{"a.yaml": "domain: a", "b.yaml->": "gone"}, "rate limit configuration: stat DIR/b.yaml: no such file or directory"},
 		{"a link that leads back", map[string]string{"a.yaml": "domain: a", "b->": "."}, "rate limit configuration: DIR/b/b/b/b/b/b/b/b/b is more than 8 folders deep; does a link lead back?"},
 		{"a device", map[string]string{"a.yaml->": "/dev/null"}, "rate limit configuration: read DIR/a.yaml: neither a file nor a folder"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			dir := tree(t, test.files)
-			c, err := descriptor.Load(dir, descriptor.Options{MergeDomains: true})
-			got := ""
-			if err != nil {
-				got = strings.ReplaceAll(err.Error(), dir, "DIR")
-			} else {
-				got = strings.Join(c.Domains(), " ")
-			}
-			if got != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
-		})
+	} {
+		dir := tree(t, test.files)
+		c, err := descriptor.Load(dir, descriptor.Options{MergeDomains: true})
+		got := ""
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), dir, "DIR")
+		} else {
+			got = strings.Join(c.Domains(), " ")
+		}
+		if got != test.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.name, got, test.want)
+		}
 	}
 }
 
@@ -85,7 +80,5 @@ func TestLoadFails(t *testing.T) {
 	}
 	link := filepath.Join(t.TempDir(), "current")
 	fatal.If(t, os.Symlink(tree(t, map[string]string{"a.yaml": "domain: a"}), link))
-	if _, err := descriptor.Load(link, descriptor.Options{}); err != nil {
-		t.Errorf("a link as directory, as RUNTIME_ROOT is one: %v", err)
-	}
+	fatal.Get(descriptor.Load(link, descriptor.Options{}))(t) // RUNTIME_ROOT is such a link
 }

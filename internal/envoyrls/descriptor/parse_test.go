@@ -23,24 +23,20 @@ func parse(t testing.TB, text string) *descriptor.Config {
 // TestBad holds the message of every mistake to the letter.
 func TestBad(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/bad_*.yaml") {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
-			var mistakes strict.Errors
-			if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
-				t.Fatalf("config %v, error %v: want nothing but mistakes", c, err)
-			}
-			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
-		})
+		c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{})
+		var mistakes strict.Errors
+		if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+			t.Fatalf("%s: config %v, error %v: want nothing but mistakes", file, c, err)
+		}
+		golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 	}
 }
 
 // TestWarnings holds every warning to the letter.
 func TestWarnings(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/warn_*.yaml") {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{}))(t)
-			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
-		})
+		c := fatal.Get(descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: golden.Content(t, file)}}, descriptor.Options{}))(t)
+		golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
 	}
 }
 

@@ -8,15 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 )
 
-func match(t testing.TB, c *descriptor.Config, text string) *descriptor.Rule {
-	t.Helper()
-	r := c.Match("d", entries(text))
-	if r == nil {
-		t.Fatalf("%s matches no rule", text)
-	}
-	return r
-}
-
 // TestPathsDiffer: what looks the same when joined has different paths.
 func TestPathsDiffer(t *testing.T) {
 	c := parse(t, `{domain: d, descriptors: [
@@ -56,8 +47,9 @@ func TestStatNames(t *testing.T) {
 		{"m1=wx, m2=Z", "d.m1_w*.m2_Z", "d.m1_w*.m2"}, {"m1=wx, m2=", "d.m1_w*.m2", "d.m1_w*.m2"},
 		{"h1=foo.com, h2=1.2.3.4", "d.h1_foo.com.h2_1.2.3.4", "d.h1_foo.com.h2_1.2.3.4"},
 	} {
-		m := match(t, c, test.entries)
-		if stat, rule := string(m.AppendStatName(nil, entries(test.entries))), string(m.AppendStatName(nil, nil)); stat != test.stat || rule != test.rule {
+		es := entries(test.entries)
+		m := c.Match("d", es)
+		if stat, rule := string(m.AppendStatName(nil, es)), string(m.AppendStatName(nil, nil)); stat != test.stat || rule != test.rule {
 			t.Errorf("%s: %s and %s, want %s and %s", test.entries, stat, rule, test.stat, test.rule)
 		}
 	}

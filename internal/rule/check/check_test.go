@@ -13,12 +13,13 @@ import (
 	"github.com/weirlimit/weir/internal/rule/check/checktest"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // perMinute returns the limits of a rule that has only one.
-func perMinute(count int64) []rule.Variant {
-	return []rule.Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
+func perMinute() []rule.Variant {
+	return []rule.Variant{{Limit: limit.Spec{Count: 5, Period: limit.Minute}}}
 }
 
 // TestMistakes: each mistake in the files of package rulefile has its message, to the letter.
@@ -38,7 +39,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	rules := func(n int, expression string) []rule.Rule {
 		list := make([]rule.Rule, n)
 		for i := range list {
-			list[i] = rule.Rule{Name: "a" + strconv.Itoa(i), Limits: perMinute(5)}
+			list[i] = rule.Rule{Name: "a" + strconv.Itoa(i), Limits: perMinute()}
 			list[i].Match.Cookies = []rule.Named{{Name: "c", Text: rule.Text{Op: rule.OpRegex, Arg: expression}}}
 		}
 		return list
@@ -77,16 +78,15 @@ func TestCombinations(t *testing.T) {
 
 // TestSetsAreBounded: a set has so many rules, and all together so many overrides by key.
 func TestSetsAreBounded(t *testing.T) {
-	if _, err := checktest.New(slices.Repeat([]rule.Rule{{Limits: perMinute(5)}}, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
+	_, err := checktest.New(slices.Repeat([]rule.Rule{{Limits: perMinute()}}, rule.MaxRules+1))
+	if err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
 		t.Errorf("1001 rules: %v", err)
 	}
-	r := rule.Rule{Name: "a", Key: []rule.Part{{{From: rule.FromHeader, Name: "x"}}}, Limits: perMinute(5)}
+	r := rule.Rule{Name: "a", Key: []rule.Part{{{From: rule.FromHeader, Name: "x"}}}, Limits: perMinute()}
 	for i := range rule.MaxKeyLimits/2 + 1 {
 		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprint(i)}, Limit: r.Limits[0].Limit})
 	}
-	if _, err := checktest.New([]rule.Rule{r}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.Get(checktest.New([]rule.Rule{r}))(t)
 	second := r
 	second.Name = "b"
 	if _, err := checktest.New([]rule.Rule{r, second}); err == nil || !strings.Contains(err.Error(), "rules: has 100002 overrides with key; write at most 100000") {

@@ -85,10 +85,9 @@ func TestNearest(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	if got := Quote(strings.Repeat("é", 100)); got != `"`+strings.Repeat("é", 30)+`"...` {
-		t.Errorf("got %s", got)
-	}
-	if got := Quote("a\n"); got != `"a\n"` {
-		t.Errorf("got %s", got)
+	for text, want := range map[string]string{"a\n": `"a\n"`, strings.Repeat("é", 100): `"` + strings.Repeat("é", 30) + `"...`} {
+		if got := Quote(text); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }

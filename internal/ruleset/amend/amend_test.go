@@ -69,9 +69,8 @@ func edited(t *testing.T, edits ...Edit) *Document {
 	t.Helper()
 	d := new(Document)
 	for i, edit := range edits {
-		if _, _, err := edit.at(i).apply(d); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := edit.at(i).apply(d)
+		fatal.If(t, err)
 	}
 	return d
 }
@@ -110,9 +109,7 @@ func TestMerge(t *testing.T) {
 		set(one("login", "new", `"70/1m"`)), set(one("login", "acme", `"unlimited"`)),
 		set(one("login", "brief", `"9/1m"`)), set(hashed), set(two),
 		candidate("login", `"3/1m"`))
-	text, err := d.Encode()
-	fatal.If(t, err)
-	d = fatal.Get(Parse(text))(t)
+	d = fatal.Get(Parse(fatal.Get(d.Encode())(t)))(t)
 	f := file(t, rules)
 	all, problems := merged(f, d)
 	if len(problems) > 0 {
@@ -163,12 +160,8 @@ func TestMergeWrong(t *testing.T) {
 	} {
 		d := edited(t, edits...)
 		all, problems := merged(f, d)
-		if len(problems) != 1 {
-			t.Errorf("%s: %v", want, problems)
-			continue
-		}
-		if text := problems[0]; !strings.Contains(text, strings.TrimPrefix(want, "rule of a candidate: ")) {
-			t.Errorf("%s, want %q", text, want)
+		if len(problems) != 1 || !strings.Contains(problems[0], strings.TrimPrefix(want, "rule of a candidate: ")) {
+			t.Errorf("%v, want one with %q", problems, want)
 		}
 		if got := counts(all, "login", "good"); got != "70@2" {
 			t.Errorf("%s: the good one is %q", want, got)
@@ -258,22 +251,14 @@ func TestCaps(t *testing.T) {
 		{Edit{Entry: Entry{Kind: Candidate, Amendment: Amendment{Rule: "a", Limit: late.Limit, Until: late.Until}}}, "until is more than 30 days ahead"},
 		{set(end), ""},
 	} {
-		d := new(Document)
-		_, after, err := d.Change(f, c.edit.at(0))
+		_, after, err := new(Document).Change(f, c.edit.at(0))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", after, err, c.want)
 		}
 	}
 
-	d := new(Document)
-	if _, _, err := d.Change(f, set(one("a", "x", `"500/1m"`)).at(0)); err != nil {
-		t.Fatal(err)
-	}
-	stored, err := d.Encode()
-	if err == nil {
-		d, err = Parse(stored)
-	}
-	fatal.If(t, err)
+	d := edited(t, set(one("a", "x", `"500/1m"`)))
+	d = fatal.Get(Parse(fatal.Get(d.Encode())(t)))(t)
 	lower := file(t, strings.Replace(text, "limit: 5/1m", "limit: 1/1m", 1))
 	if all, problems := merged(lower, d); len(problems) > 0 || counts(all, "a", "x") != "500@2" {
 		t.Errorf("%s, %v", counts(all, "a", "x"), problems)
@@ -334,13 +319,11 @@ func TestEdit(t *testing.T) {
 
 // A document has bounds, and what is unknown in it is an error.
 func TestBounds(t *testing.T) {
-	d := new(Document)
-	for i := range maxEntries + 1 {
-		o := one("login", fmt.Sprint(i), `"1/1m"`)
-		if _, _, err := set(o).at(0).apply(d); err != nil {
-			t.Fatal(err)
-		}
+	edits := make([]Edit, maxEntries+1)
+	for i := range edits {
+		edits[i] = set(one("login", fmt.Sprint(i), `"1/1m"`))
 	}
+	d := edited(t, edits...)
 	if _, err := d.Encode(); err == nil || !strings.Contains(err.Error(), "1001 overrides") {
 		t.Errorf("%v", err)
 	}

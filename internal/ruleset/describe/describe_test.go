@@ -19,16 +19,14 @@ func TestRule(t *testing.T) {
 		r := ruleOf(t, fields)
 		return strings.Join(Rule(r), " · ") + "\n" + string(fatal.Get(json.Marshal(Example(r, 0, time.Now())))(t))
 	})
-	if got := Limit(ruleOf(t, "key: [client_ip], limit: 1/1m, count: { status: [401] }")); got != "1 response (401) per minute per client IP" {
-		t.Error(got)
-	}
-	if got := Limit(ruleOf(t, "key: [client_ip], limit: 5/1m")); got != "5 per minute per client IP" {
-		t.Error(got)
+	for fields, want := range map[string]string{"5/1m": "5", "1/1m, count: { status: [401] }": "1 response (401)"} {
+		if got := Limit(ruleOf(t, "key: [client_ip], limit: "+fields)); got != want+" per minute per client IP" {
+			t.Errorf("%s, want %s per minute per client IP", got, want)
+		}
 	}
 }
 
 func ruleOf(t *testing.T, fields string) *rule.Rule {
 	t.Helper()
-	d := fatal.Get(rulefile.Read("rules.yaml", []byte("rules: [{ name: a, "+fields+" }]\n")))(t)
-	return d.Set.Rule(0)
+	return fatal.Get(rulefile.Parse("rules.yaml", []byte("rules: [{ name: a, "+fields+" }]\n")))(t).Rule(0)
 }

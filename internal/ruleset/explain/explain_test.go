@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,18 +14,25 @@ import (
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
-// making makes requests of ":method", "GET", ..., with the claim sub and the peer.
-func making(now limit.Micros, region, peer, sub string, headers ...string) func(in *rule.Inputs) *rule.Request {
+// making makes requests of names and values in turn: now, region, peer and sub, a claim, are what they say, all others are
+// headers. The last value of a name counts, - is none.
+func making(text string) func(in *rule.Inputs) *rule.Request {
+	of := map[string]string{}
+	for pair := range slices.Chunk(strings.Fields(text), 2) {
+		of[pair[0]] = strings.TrimPrefix(pair[1], "-")
+	}
 	return func(in *rule.Inputs) *rule.Request {
 		q := new(rule.Request)
 		q.Reset(in)
-		for i := 0; i < len(headers); i += 2 {
-			q.Add(in, headers[i], headers[i+1])
+		for name, value := range of {
+			q.Add(in, name, value)
 		}
-		if at := slices.Index(in.Metadata, rule.Source{From: rule.FromClaim, Name: "sub"}); at >= 0 && sub != "" {
-			q.Metadata[at] = rule.Value{Text: sub, Present: true}
+		if at := slices.Index(in.Metadata, rule.Source{From: rule.FromClaim, Name: "sub"}); at >= 0 && of["sub"] != "" {
+			q.Metadata[at] = rule.Value{Text: of["sub"], Present: true}
 		}
-		q.Now, q.Peer, q.PoP = now, peer, &rule.PoP{Region: region, Labels: map[string]string{"tier": region}}
+		seconds, _ := strconv.Atoi(of["now"])
+		q.Now, q.Peer = limit.Micros(seconds)*limit.Second, of["peer"]
+		q.PoP = &rule.PoP{Region: of["region"], Labels: map[string]string{"tier": of["region"]}}
 		return q
 	}
 }
@@ -38,36 +47,14 @@ func TestReasons(t *testing.T) {
 			"key":[{"header":"user"}],"limit":"5/1m","overrides":[{"name":"free","when":{"header":{"plan":"free"}},"limit":"unlimited"},{"when":{"header":{"plan":"none"}},"limit":"unlimited"}]},
 		{"name":"off","mode":"off","key":[],"limit":"5/1m"},
 		{"name":"other","match":{"path":"/open"},"key":[],"limit":"5/1m","overrides":[{"name":"none","when":{"method":"GET"},"limit":"unlimited"}]}]}`)))(t)
-	good := []string{":method", "GET", ":authority", "h", ":path", "/a?q=1", "x", "1", "cookie", "c=1", "user", "u"}
-	change := func(name, value string) []string {
-		headers := slices.Clone(good)
-		for i := 0; i < len(headers); i += 2 {
-			if headers[i] == name {
-				headers[i+1] = value
-				return headers
-			}
-		}
-		return append(headers, name, value)
-	}
-	for want, q := range map[string]func(*rule.Inputs) *rule.Request{
-		"applies":        making(0, "eu", "10.1.1.1", "s", good...),
-		"method":         making(0, "eu", "10.1.1.1", "s", change(":method", "PUT")...),
-		"host":           making(0, "eu", "10.1.1.1", "s", change(":authority", "i")...),
-		"path":           making(0, "eu", "10.1.1.1", "s", change(":path", "/b?q=1")...),
-		"until":          making(limit.Micros(1e15), "eu", "10.1.1.1", "s", good...),
-		"region":         making(0, "us", "10.1.1.1", "s", good...),
-		"header x":       making(0, "eu", "10.1.1.1", "s", change("x", "2")...),
-		"query q":        making(0, "eu", "10.1.1.1", "s", change(":path", "/a?q=2")...),
-		"cookie c":       making(0, "eu", "10.1.1.1", "s", change("cookie", "c=2")...),
-		"not[0]":         making(0, "eu", "10.1.1.1", "s", change("n", "1")...),
-		"client_ip":      making(0, "eu", "11.1.1.1", "s", good...),
-		"claim sub":      making(0, "eu", "10.1.1.1", "", good...),
-		"key":            making(0, "eu", "10.1.1.1", "s", change("user", "")...),
-		"by open":        making(0, "eu", "10.1.1.1", "s", change(":path", "/open?q=1")...),
-		"unlimited free": making(0, "eu", "10.1.1.1", "s", change("plan", "free")...),
-		"unlimited 2":    making(0, "eu", "10.1.1.1", "s", change("plan", "none")...),
+	const good = "now 0 region eu peer 10.1.1.1 sub s :method GET :authority h :path /a?q=1 x 1 cookie c=1 user u "
+	for want, change := range map[string]string{
+		"applies": "", "method": ":method PUT", "host": ":authority i", "path": ":path /b?q=1", "until": "now 1000000000",
+		"region": "region us", "header x": "x 2", "query q": ":path /a?q=2", "cookie c": "cookie c=2", "not[0]": "n 1",
+		"client_ip": "peer 11.1.1.1", "claim sub": "sub -", "key": "user -",
+		"by open": ":path /open?q=1", "unlimited free": "plan free", "unlimited 2": "plan none",
 	} {
-		all := Rules(set, nil, q)
+		all := Rules(set, nil, making(good+change))
 		v := all[1]
 		got := v.Failed
 		switch {
@@ -87,8 +74,7 @@ func TestReasons(t *testing.T) {
 	}
 	left := map[string]bool{}
 	for i := range 1000 { // one of a hundred is among the one percent
-		v := Rules(set, nil, making(0, "eu", "10.1.1.1", "s", change("user", strings.Repeat("u", i%50+1)+string(rune('a'+i/50)))...))[1]
-		left[v.Failed] = true
+		left[Rules(set, nil, making(fmt.Sprint(good, "user u", i)))[1].Failed] = true
 	}
 	if !left["not[1]"] || !left[""] || len(left) != 2 {
 		t.Errorf("of 1000 keys: %v", left)
@@ -114,7 +100,7 @@ func TestShed(t *testing.T) {
 		{":path /a user ann open 0", "needs header x", request.Known{"path": true, "header cookie": true, "header user": true, "header open": true}},
 		{":path /b", "fails path", request.Known{"path": true}},
 	} {
-		all := Rules(set, c.known, making(0, "", "10.1.1.1", "", strings.Fields(c.headers)...))
+		all := Rules(set, c.known, making(c.headers))
 		v, got := all[1], ""
 		switch {
 		case v.Shed != nil:
@@ -158,7 +144,7 @@ func TestRejecter(t *testing.T) {
 		{"user ann plan none", nil, "leased"}, {"user bob", nil, "leased"}, {"user eve cost 9", nil, ""},
 		{"", map[string]int64{"leased": 0}, ""}, // it lacks the key
 	} {
-		all, got := Rules(set, nil, making(0, "eu", "10.1.1.1", "", strings.Fields(c.headers)...)), ""
+		all, got := Rules(set, nil, making(c.headers)), ""
 		if i := Rejecter(all, func(i int) int64 {
 			if n, ok := c.left[all[i].Rule.Name]; ok {
 				return n

@@ -67,10 +67,8 @@ func TestKnown(t *testing.T) {
 	if testing.Short() {
 		each = 100
 	}
-	for i, set := range sets {
-		if compare(t, set, each, count); t.Failed() {
-			t.Fatalf("set %d", i)
-		}
+	for _, set := range sets {
+		compare(t, set, each, count)
 	}
 	t.Logf("%d sets: %v", len(sets), count)
 	for _, what := range []string{"unknown", "applies", "failed", "exempt", "unlimited"} {

@@ -18,11 +18,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// keyed is a document with a rule of this name and limit.
-func keyed(name string, limit int) string {
-	return fmt.Sprintf("rules: [{ name: %s, key: [{ header: x }], limit: %d/1m }]\n", name, limit)
-}
-
 // override puts the limit of a key of rule a in force until a time.
 func (w *writer) override(key string, count int, until time.Time) versions.Version {
 	w.t.Helper()
@@ -53,7 +48,7 @@ func (f *follower) own(revision uint64, key string) (count int64) {
 func TestAmendments(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]*writer{"consul": toConsul(t, consultest.Start(t, proc.LogDir(t)).Addr), "file": toFile(t)} {
-		w.apply(keyed("a", 5))
+		w.apply(limitOf(5))
 		copied := filepath.Join(t.TempDir(), "copy")
 		one, two := onStore(t, w.Store, copied), onStore(t, w.Store, "")
 		fastest := time.Minute
@@ -70,29 +65,25 @@ func TestAmendments(t *testing.T) {
 			t.Errorf("%s: in force in two followers after at least %v", name, fastest)
 		}
 
-		v := w.apply(keyed("b", 5))
+		v := w.apply(strings.Replace(limitOf(5), "name: a", "name: b", 1))
 		if got := one.own(v.Revision, "x"); got != 0 {
 			t.Errorf("%s: limit %d without the rule", name, got)
 		}
-		if log := one.logged(); !strings.Contains(log, "override of a x: the rules file has no rule of this name") {
-			t.Errorf("%s: %s", name, log)
+		if len(one.seen.log.With("override of a x: the rules file has no rule of this name")) == 0 {
+			t.Errorf("%s: %q", name, one.seen.log.With())
 		}
-		v = w.apply(keyed("a", 6))
+		v = w.apply(limitOf(6))
 		if got := one.own(v.Revision, "x"); got != 14 {
 			t.Errorf("%s: limit %d with the rule again", name, got)
 		}
-		proc.Eventually(t, time.Minute, "the copy has the version", func() bool {
-			files, err := readCopy(copied)
-			if err != nil {
-				return false
+		// docs/home-region.md promises that the rules are below the first empty line of the copy.
+		proc.Await(t, time.Minute, name+": the copy has the rules", func() string {
+			text, err := os.ReadFile(copied)
+			if _, rules, _ := strings.Cut(string(text), "\n\n"); rules != limitOf(6) {
+				return fmt.Sprint(string(text), err)
 			}
-			copyOf, err := versionOf(files)
-			return err == nil && copyOf.Revision == v.Revision
+			return ""
 		})
-		text, err := os.ReadFile(copied)
-		if _, rules, _ := strings.Cut(string(text), "\n\n"); err != nil || rules != keyed("a", 6) {
-			t.Errorf("%s: below the first empty line of the copy are not the rules, as docs/home-region.md promises: %v\n%s", name, err, text)
-		}
 		one.stop()
 		if got := onStore(t, toFile(t).Store, copied).own(v.Revision, "x"); got != 14 {
 			t.Errorf("%s: limit %d from the copy", name, got)
@@ -104,7 +95,7 @@ func TestAmendments(t *testing.T) {
 func TestAmendmentEnds(t *testing.T) {
 	t.Parallel()
 	w := toFile(t)
-	w.apply(keyed("a", 5))
+	w.apply(limitOf(5))
 	f, end := onStore(t, w.Store, ""), time.Now().Add(6*time.Second).Truncate(time.Second) // as it is kept
 	v := w.override("x", 9, end)
 	if got := f.own(v.Revision, "x"); got != 9 && time.Now().Before(end) {
@@ -118,7 +109,7 @@ func TestAmendmentEnds(t *testing.T) {
 	if f.last() != before {
 		t.Error("other rules are in force")
 	}
-	if next := w.apply(keyed("a", 6)); next.Amendments != nil {
+	if next := w.apply(limitOf(6)); next.Amendments != nil {
 		t.Errorf("the next version has %+v", next.Amendments)
 	}
 }

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,12 +17,12 @@ import (
 	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 const (
 	first  = "rules: [{ name: a, key: [client_ip], limit: 10/1m }]\n"
 	second = "rules: [{ name: a, key: [client_ip], limit: 20/1m }]\n"
-	wrong  = "rules: [{ name: a, key: [client_ip], limit: 20/1m, colour: red, scope: moon }]\n"
 )
 
 // seen is what came of rules that are followed.
@@ -32,7 +31,7 @@ type seen struct {
 
 	mu     sync.Mutex
 	sets   []*rule.Set // that were applied, in order
-	log    strings.Builder
+	log    proc.Lines
 	reject error // what applying answers
 }
 
@@ -68,20 +67,6 @@ func (s *seen) limit() int64 {
 	return 0
 }
 
-func (s *seen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.Write(p)
-}
-
-// logged returns what was logged since the last call.
-func (s *seen) logged() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.log.Reset()
-	return s.log.String()
-}
-
 // metric reports whether the metrics have a line.
 func (s *seen) metric(line string) bool {
 	return strings.Contains(measure.Page(s.metrics.Handler()), line+"\n")
@@ -109,25 +94,18 @@ func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 		if _, err := os.Stat(path); err != nil {
 			w.write(first)
 		}
-		w.watcher = New(path, w.apply, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
+		w.watcher = New(path, w.apply, slog.New(slog.NewTextHandler(&w.log, nil)), w.metrics)
 		fatal.If(t, w.watcher.Load())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = w.watcher.Run(ctx, w.reload) }()
-		w.logged()
+		go func() { _ = w.watcher.Run(t.Context(), w.reload) }()
 		run(w, func() { time.Sleep(2 * time.Second); synctest.Wait() })
-		cancel()
-		<-done
 	})
 }
 
-func temporary(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.yaml") }
-
 func TestChangeComesIntoForce(t *testing.T) {
-	follow(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, filepath.Join(t.TempDir(), "rules.yaml"), func(w *watched, pass func()) {
 		pass()
-		if len(w.sets) != 1 || w.logged() != "" {
-			t.Fatalf("a file that stays the same was applied %d times", len(w.sets))
+		if len(w.sets) != 1 || len(w.log.With()) != 1 {
+			t.Fatalf("a file that stays the same was applied %d times: %q", len(w.sets), w.log.With())
 		}
 		w.write(second)
 		pass()
@@ -137,7 +115,7 @@ func TestChangeComesIntoForce(t *testing.T) {
 		}
 		w.write("# the same\n" + second)
 		pass()
-		if !strings.Contains(w.logged(), "read again, unchanged") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
+		if len(w.log.With("read again, unchanged")) != 1 || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
 			t.Errorf("rules that mean the same count as others")
 		}
 		if n := len(w.sets); n != 3 || w.sets[2].Version != w.sets[1].Version || w.sets[2].Revision <= w.sets[1].Revision {
@@ -148,13 +126,12 @@ func TestChangeComesIntoForce(t *testing.T) {
 
 // A mistake is logged once, each by itself, and the rules in force stay.
 func TestMistakesAreToldOnce(t *testing.T) {
-	follow(t, temporary(t), func(w *watched, pass func()) {
-		w.write(wrong)
+	follow(t, filepath.Join(t.TempDir(), "rules.yaml"), func(w *watched, pass func()) {
+		w.write("rules: [{ name: a, key: [client_ip], limit: 20/1m, colour: red, scope: moon }]\n")
 		pass()
 		pass()
-		logged := w.logged()
-		if strings.Count(logged, "colour") != 1 || strings.Count(logged, "moon") != 1 || !strings.Contains(logged, w.path+":1:") {
-			t.Errorf("logged %s", logged)
+		if len(w.log.With("colour")) != 1 || len(w.log.With("moon")) != 1 || len(w.log.With(w.path+":1:")) != 2 {
+			t.Errorf("logged %q", w.log.With())
 		}
 		if len(w.sets) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
 			t.Errorf("applied %d times", len(w.sets))
@@ -162,8 +139,8 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		w.reload <- os.Interrupt
 		synctest.Wait()
 		pass()
-		if logged := w.logged(); strings.Count(logged, "moon") != 1 {
-			t.Errorf("after a signal: %s, want the mistakes again", logged)
+		if len(w.log.With("moon")) != 2 {
+			t.Errorf("after a signal: %q, want the mistakes again", w.log.With())
 		}
 		fatal.If(w.t, os.Rename(w.path, w.path+".gone"))
 		pass()
@@ -186,46 +163,38 @@ func TestMistakesAreToldOnce(t *testing.T) {
 // Rules that cannot be put in force are as good as a mistake, but what rejects them
 // may change: they are tried again, and logged once.
 func TestRejectedByTheService(t *testing.T) {
-	follow(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, filepath.Join(t.TempDir(), "rules.yaml"), func(w *watched, pass func()) {
 		w.answer(errors.New("too large"))
 		w.write(second)
 		pass()
 		pass()
-		if logged := w.logged(); strings.Count(logged, "too large") != 1 || len(w.sets) < 3 || !w.metric("weir_rules_config_ok 0") {
-			t.Errorf("applied %d times; logged %s", len(w.sets), logged)
+		if len(w.log.With("too large")) != 1 || len(w.sets) < 3 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("applied %d times; logged %q", len(w.sets), w.log.With())
 		}
 		w.answer(nil)
 		pass()
 		tries := len(w.sets)
 		pass()
-		if logged := w.logged(); len(w.sets) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
-			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.sets), logged)
+		if len(w.sets) != tries || len(w.log.With("rules: in force")) != 2 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="rejected"} 1`) {
+			t.Errorf("applied %d times, then %d; logged %q", tries, len(w.sets), w.log.With())
 		}
 	})
 }
 
-// TestDirectory follows a directory. A mistake in one file changes nothing.
+// TestDirectory: a change of one file of a directory makes rules that are newer.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	put := func(name string, limit int, extra string) {
+	put := func(name string, limit int) {
 		t.Helper()
-		text := fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n%s", name, limit, extra)
-		fatal.If(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600))
+		proc.WriteFile(t, filepath.Join(dir, name+".yaml"), fmt.Sprintf("rules: [{ name: %s, key: [], limit: %d/1m }]\n", name, limit))
 	}
-	put("a", 1, "")
-	put("b", 1, "")
+	put("a", 1)
+	put("b", 1)
 	follow(t, dir, func(w *watched, pass func()) {
-		put("b", 2, "")
+		put("b", 2)
 		pass()
 		if last := w.last(); last.Rule(1).Limits[0].Limit.Count != 2 || last.Revision <= w.sets[0].Revision {
 			t.Errorf("the change was not seen: %s", last.Encode())
-		}
-		before := len(w.sets)
-		put("a", 3, "colour: red\n")
-		put("b", 3, "")
-		pass()
-		if log := w.logged(); len(w.sets) != before || !strings.Contains(log, filepath.Join(dir, "a.yaml")+":2:1: colour") {
-			t.Errorf("applied %d, log %s", len(w.sets)-before, log)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
@@ -55,25 +54,18 @@ func TestRevision(t *testing.T) {
 			{"revision: 3\n" + second, at(0), stated + 3, ""},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var log strings.Builder
-			o := order{log: slog.New(slog.NewTextHandler(&log, nil))}
-			for i, s := range steps {
-				set := o.date(parse(t, s.text), s.modified, now)
-				log.Reset()
-				o.applied(set)
-				if set.Revision != s.want {
-					t.Errorf("step %d: revision %d, want %d", i, set.Revision, s.want)
-				}
-				if logged := log.String(); strings.Contains(logged, "level=WARN") != (s.warns != "") || !strings.Contains(logged, s.warns) {
-					t.Errorf("step %d: logged %q, want %q", i, logged, s.warns)
-				}
+		var log strings.Builder
+		o := order{log: slog.New(slog.NewTextHandler(&log, nil))}
+		for i, s := range steps {
+			set := o.date(fatal.Get(rulefile.Parse("rules.yaml", []byte(s.text)))(t), s.modified, now)
+			log.Reset()
+			o.applied(set)
+			if set.Revision != s.want {
+				t.Errorf("%s, step %d: revision %d, want %d", name, i, set.Revision, s.want)
 			}
-		})
+			if logged := log.String(); strings.Contains(logged, "level=WARN") != (s.warns != "") || !strings.Contains(logged, s.warns) {
+				t.Errorf("%s, step %d: logged %q, want %q", name, i, logged, s.warns)
+			}
+		}
 	}
-}
-
-func parse(t *testing.T, text string) *rule.Set {
-	t.Helper()
-	return fatal.Get(rulefile.Parse("rules.yaml", []byte(text)))(t)
 }

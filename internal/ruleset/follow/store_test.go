@@ -48,7 +48,7 @@ func start(t *testing.T, metrics *telemetry.Registry, c StoreConfig) *follower {
 	t.Helper()
 	f := &follower{t: t}
 	f.metrics = metrics
-	c.Log, c.Metrics, c.Apply = slog.New(slog.NewTextHandler(f, nil)), metrics, f.seen.apply
+	c.Log, c.Metrics, c.Apply = slog.New(slog.NewTextHandler(&f.seen.log, nil)), metrics, f.seen.apply
 	f.Stored = NewStore(c)
 	f.loaded = f.Load(t.Context())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,19 +99,18 @@ func toFile(t *testing.T) *writer {
 	return &writer{versions.On(kv), t, kv}
 }
 
+// limitOf is a document with rule a, which has this limit.
 func limitOf(n int) string {
-	return fmt.Sprintf("rules: [{ name: a, key: [client_ip], limit: %d/1m }]\n", n)
+	return fmt.Sprintf("rules: [{ name: a, key: [{ header: x }], limit: %d/1m }]\n", n)
 }
 
 func (w *writer) apply(text string) versions.Version {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
 	d, err := rulefile.Read("test", []byte(text))
 	if err != nil { // a mistake that `weir rules apply` would reject
 		d = &rulefile.Document{Text: []byte(text)}
 	}
-	return fatal.Get(w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"}))(w.t)
+	return fatal.Get(w.Apply(w.t.Context(), d, versions.Change{Who: "ann", Why: "test"}))(w.t)
 }
 
 func (w *writer) put(key string, value []byte) {

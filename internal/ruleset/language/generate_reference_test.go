@@ -52,16 +52,10 @@ func (s *section) absent() string {
 	return "–"
 }
 
+// test is the test of the field: language.yaml has its directory, a dot, and the name of the function.
 func (s *section) test() string {
-	dir, name := s.field.testOf()
+	dir, name, _ := strings.Cut(s.field.get("test").text(), ".")
 	return fmt.Sprintf("`%s` in `%s`", name, dir)
-}
-
-// testOf is the test of a field: a directory and the name of a function.
-func (p part) testOf() (dir, name string) {
-	text := p.get("test").text()
-	at := strings.LastIndexByte(text, '.')
-	return text[:max(at, 0)], text[at+1:]
 }
 
 func (s *section) write(b *strings.Builder) {

@@ -19,23 +19,11 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-const root = "../../.."
-
 // TestGenerated: the schema and the reference in the repository are those of language.yaml. make generate runs it with
 // -update.
 func TestGenerated(t *testing.T) {
 	for path, want := range map[string]string{language.SchemaPath: string(language.Schema()), language.ReferencePath: string(language.Reference())} {
-		golden.Same(t, filepath.Join(root, path), want)
-	}
-}
-
-// TestFieldsAreDescribed: each field has a text, an example, and a test that exists.
-func TestFieldsAreDescribed(t *testing.T) {
-	for _, f := range language.Fields() {
-		if f.Description == "" || f.Example == "" {
-			t.Errorf("%s: no description or no example", f.Path)
-		}
-		proc.HasTest(t, f.TestDir, f.TestName)
+		golden.Same(t, filepath.Join("../../..", path), want)
 	}
 }
 
@@ -63,7 +51,8 @@ func whole(path, lines string) string {
 	return "rules:\n  - " + indent(strings.TrimSpace(lines)) + "\n" + lifted
 }
 
-// TestExamples: the reader takes each example and each remedy, and rejects each mistake.
+// TestExamples: each field has a text, a test that exists, and an example. The reader takes each example and each remedy,
+// and rejects each mistake.
 func TestExamples(t *testing.T) {
 	s := schema(t)
 	read := func(path, lines string) error {
@@ -71,6 +60,11 @@ func TestExamples(t *testing.T) {
 		return err
 	}
 	for _, f := range language.Fields() {
+		if f.Description == "" || f.Example == "" {
+			t.Errorf("%s: no description or no example", f.Path)
+		}
+		dir, name, _ := strings.Cut(f.Test, ".")
+		proc.HasTest(t, dir, name)
 		good := []string{f.Example}
 		for wrong, right := range f.Mistakes {
 			good = append(good, right)
@@ -93,7 +87,8 @@ func TestExamples(t *testing.T) {
 func TestFields(t *testing.T) {
 	const unknown = "zzzzzzzzzz"
 	names := regexp.MustCompile(`unknown field; write (.*)$`)
-	taken, described := map[string]map[string]bool{}, map[string]bool{}
+	taken, described := map[string]bool{}, map[string]bool{} // fields
+	met := map[string]bool{}                                 // mappings
 	for _, f := range language.Fields() {
 		described[f.Path] = true
 		parent, name := f.Path[:max(0, strings.LastIndexByte(f.Path, '.'))], f.Path[strings.LastIndexByte(f.Path, '.')+1:]
@@ -108,26 +103,22 @@ func TestFields(t *testing.T) {
 			if in = language.Section(strings.TrimSuffix(in, ".")); !isUnknown || in != parent {
 				continue
 			}
-			if taken[in] == nil {
-				taken[in] = map[string]bool{}
-			}
+			met[in] = true
 			for _, name := range regexp.MustCompile(", | or ").Split(names.FindStringSubmatch(m.Reason)[1], -1) {
-				taken[in][strings.TrimPrefix(in+"."+name, ".")] = true
+				taken[strings.TrimPrefix(in+"."+name, ".")] = true
 			}
 		}
-		if taken[parent] == nil {
+		if !met[parent] {
 			t.Errorf("%s: its example does not have it in its mapping: %v", f.Path, err)
 		}
 	}
-	for in, fields := range taken {
-		for path := range fields {
-			if !described[path] {
-				t.Errorf("%s: the reader takes %s, and the schema does not", in, path)
-			}
+	for path := range taken {
+		if !described[path] {
+			t.Errorf("the reader takes %s, and the schema does not", path)
 		}
 	}
 	for path := range described {
-		if in := path[:max(0, strings.LastIndexByte(path, '.'))]; taken[in] != nil && !taken[in][path] {
+		if in := path[:max(0, strings.LastIndexByte(path, '.'))]; met[in] && !taken[path] {
 			t.Errorf("the schema takes %s, and the reader does not", path)
 		}
 	}

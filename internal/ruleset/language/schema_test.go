@@ -74,10 +74,7 @@ func TestSchemaRejectsBadFiles(t *testing.T) {
 	s := schema(t)
 	for _, file := range golden.Files(t, "../rulefile/testdata/bad_*.yaml") {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "bad_"), ".yaml")
-		if slices.Contains(beyondSchema, name) {
-			continue
-		}
-		if s.Validate(document(t, golden.Content(t, file))) == nil {
+		if !slices.Contains(beyondSchema, name) && s.Validate(document(t, golden.Content(t, file))) == nil {
 			t.Errorf("%s: the schema takes it", file)
 		}
 	}

@@ -32,15 +32,15 @@ func TestWarningsPage(t *testing.T) {
 		if code != lint.Codes[i] {
 			t.Errorf("heading %q; want %s", code, lint.Codes[i])
 		}
-		examples := yamlOf(text)
+		examples := strings.Split(text, "```yaml\n")[1:]
 		if len(examples) != 2 {
 			t.Fatalf("%s: %d examples; want one that has the warning and one that has not", code, len(examples))
 		}
-		if got := codes(t, examples[0]); got != code {
-			t.Errorf("%s: the first example has the warnings %q", code, got)
-		}
-		if got := codes(t, examples[1]); got != "" {
-			t.Errorf("%s: the second example has the warnings %q; want none", code, got)
+		for i, want := range []string{code, ""} {
+			example, _, _ := strings.Cut(examples[i], "```")
+			if got := codes(t, example); got != want {
+				t.Errorf("%s: example %d has the warnings %q; want %q", code, i+1, got, want)
+			}
 		}
 	}
 }
@@ -72,15 +72,6 @@ func codes(t *testing.T, document string) string {
 		found = append(found, w.Code)
 	}
 	return strings.Join(found, " ")
-}
-
-// yamlOf returns the blocks of YAML of a page.
-func yamlOf(text string) (blocks []string) {
-	for _, part := range strings.Split(text, "```yaml\n")[1:] {
-		block, _, _ := strings.Cut(part, "```")
-		blocks = append(blocks, block)
-	}
-	return blocks
 }
 
 // TestOverOfACandidate: the warning is about the candidate, and not about the match of its rule.

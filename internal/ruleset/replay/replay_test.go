@@ -27,8 +27,7 @@ func (l *log) add(after time.Duration, client, path, fields string) {
 
 func rules(t testing.TB, text string) *rule.Set {
 	t.Helper()
-	doc := fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t)
-	return doc.Set
+	return fatal.Get(rulefile.Read("rules.yaml", []byte(text)))(t).Set
 }
 
 func run(t testing.TB, log string, c Config) *Report {
@@ -75,11 +74,10 @@ func TestLogin(t *testing.T) {
 func TestOrder(t *testing.T) {
 	var sorted, mixed log
 	random := rand.New(rand.NewPCG(1, 2))
-	var lines []string
 	for n := range 2000 {
 		sorted.add(time.Duration(n)*100*time.Millisecond, fmt.Sprintf("192.0.2.%d", n%7), "/login", "")
 	}
-	lines = strings.SplitAfter(sorted.String(), "\n")
+	lines := strings.SplitAfter(sorted.String(), "\n")
 	for at := 0; at < 2000; at += 250 { // 25 s
 		random.Shuffle(250, func(i, j int) { lines[at+i], lines[at+j] = lines[at+j], lines[at+i] })
 	}

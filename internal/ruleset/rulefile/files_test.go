@@ -3,7 +3,6 @@ package rulefile_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,10 +93,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ path, want string }{
 		"100 MB":                    {large("rules.yaml", "rules: [", 100<<20), "has more than 8388608 bytes"},
-		"10 MB in one line":         {large("rules.yaml", "rules: [ ", 10<<20), "has more than 8388608 bytes"},
 		"a list of 3,900,000":       {small("rules: [" + strings.Repeat("x,", 3_900_000) + "]\n"), "lines and commas; write at most 1048576"},
 		"anchors that multiply":     {small(bomb.String() + "rules: *a40\n"), "is an alias (*a40), which rules do not support"},
-		"anchors in a rule":         {small("rules: [{ name: a, key: &k [client_ip], limit: 5/1m, overrides: *k }]\n"), "is an alias (*k), which rules do not support"},
 		"1,000,000 brackets":        {small("rules: " + strings.Repeat("[", 1_000_000)), "exceeded max depth"},
 		"1,000,000 braces":          {small("rules: " + strings.Repeat("{a: ", 1_000_000)), "exceeded max depth"},
 		"1,001 files":               {crowd, "has more than 1000 files; is it a directory of rules?"},
@@ -116,14 +113,14 @@ func TestHostileFiles(t *testing.T) {
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	fatal.If(t, syscall.Mkfifo(path, 0o600))
-	wrote := make(chan int64)
+	wrote := make(chan int)
 	go func() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			wrote <- 0
 			return
 		}
-		n, _ := io.CopyN(f, zeros{}, 100<<20) // ends when the reader closes
+		n, _ := f.Write(make([]byte, 100<<20)) // ends when the reader closes
 		wrote <- n
 	}()
 	if _, err := rulefile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "has more than 8388608 bytes") {
@@ -154,7 +151,3 @@ func TestOnlyFilesOfADirectory(t *testing.T) {
 		fatal.If(t, os.Remove(path))
 	}
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }

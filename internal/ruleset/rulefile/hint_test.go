@@ -57,8 +57,7 @@ func TestLineOfASyntaxError(t *testing.T) {
 			t.Errorf("%q: %v; want line %s", wrong, err, line)
 		}
 	}
-	_, err := rulefile.Parse("f", []byte(`{"rules": [] "seed": 1}`))
-	if err == nil || !strings.HasPrefix(err.Error(), "f:1: ") {
+	if _, err := rulefile.Parse("f", []byte(`{"rules": [] "seed": 1}`)); err == nil || !strings.HasPrefix(err.Error(), "f:1: ") {
 		t.Errorf("in the first line: %v", err)
 	}
 }

@@ -15,14 +15,12 @@ import (
 // TestBad holds the message of every mistake to the letter.
 func TestBad(t *testing.T) {
 	for _, file := range golden.Files(t, "testdata/bad_*.yaml") {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			set, err := rulefile.Parse(filepath.Base(file), golden.Content(t, file))
-			var mistakes strict.Errors
-			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
-				t.Fatalf("set %v, error %v: want nothing but mistakes", set, err)
-			}
-			golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
-		})
+		set, err := rulefile.Parse(filepath.Base(file), golden.Content(t, file))
+		var mistakes strict.Errors
+		if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+			t.Fatalf("%s: set %v, error %v: want nothing but mistakes", file, set, err)
+		}
+		golden.Same(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 	}
 }
 
@@ -32,9 +30,7 @@ func TestGood(t *testing.T) {
 		if filepath.Ext(file) == ".golden" {
 			continue
 		}
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			set := fatal.Get(rulefile.Parse(file, golden.Content(t, file)))(t)
-			golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n") // which package read takes, too
-		})
+		set := fatal.Get(rulefile.Parse(file, golden.Content(t, file)))(t)
+		golden.Same(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n") // which package read takes, too
 	}
 }

@@ -87,7 +87,7 @@ func TestRevisionGrows(t *testing.T) {
 	apply(t, s, document(1), by("begin"))
 	before := apply(t, s, document(2), by("go on"))
 	for _, key := range s.keys(t) {
-		s.byHand(t, Prefix+key, "")
+		s.byHand(t, key, "")
 	}
 	ahead := apply(t, s, document(3), by("begin again"))
 	if ahead.Revision <= before.Revision {
@@ -148,15 +148,10 @@ func TestWriterDies(t *testing.T) {
 	v := apply(t, s, document(1), by("begin"))
 	text := large(2*chunkSize + 1)
 	d := parsed(t, text)
-	write := func(s *Store) {
-		if _, err := s.Apply(within(t), d, by("write")); err != nil {
-			t.Error(err)
-		}
-		if err := s.Clean(within(t)); err != nil {
-			t.Error(err)
-		}
-	}
-	calls := to(0, false).through(t, write)
+	calls := to(0, false).through(t, func(s *Store) {
+		fatal.Get(s.Apply(within(t), d, by("write")))(t)
+		fatal.If(t, s.Clean(within(t)))
+	})
 	t.Logf("a writer makes %d calls", calls)
 	var tried, applied, rejected int
 	for at := int64(1); at <= calls; at++ {
@@ -200,11 +195,11 @@ func TestWriterDies(t *testing.T) {
 	used := map[string]bool{}
 	for _, v := range versions {
 		for _, chunk := range v.Chunks {
-			used["chunks/"+chunk] = true
+			used[s.chunkKey(chunk)] = true
 		}
 	}
 	for _, key := range s.keys(t) {
-		if strings.HasPrefix(key, "chunks/") && !used[key] {
+		if strings.HasPrefix(key, s.chunkKey("")) && !used[key] {
 			t.Errorf("%s is left over", key)
 		}
 	}

@@ -3,7 +3,6 @@ package versions
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,13 +17,10 @@ import (
 // follower registers a program that has rules of this revision.
 func follower(t *testing.T, c *consultest.Agent, id string, revision uint64) {
 	t.Helper()
-	client, err := api.NewClient(&api.Config{Address: c.Addr})
-	if err == nil {
-		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
-			ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing}, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.FormatUint(new(rule.Set).Numbered(revision).Revision, 10)},
-		})
-	}
-	fatal.If(t, err)
+	fatal.If(t, c.API("").Agent().ServiceRegister(&api.AgentServiceRegistration{
+		ID: id, Name: "weir-regional-eu", Port: 1, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthPassing},
+		Meta: map[string]string{"rules": "consul", "rules_revision": fmt.Sprint(new(rule.Set).Numbered(revision).Revision)},
+	}))
 }
 
 // A version is newer than the rules that programs have, also where these are of a store that was

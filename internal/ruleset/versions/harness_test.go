@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,11 +25,7 @@ func startConsul(t *testing.T) *consultest.Agent {
 func inFile(t *testing.T) *Store {
 	t.Helper()
 	kv := local.New(filepath.Join(t.TempDir(), "state", "rules.store"))
-	t.Cleanup(func() {
-		if err := kv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { fatal.If(t, kv.Close()) })
 	return On(kv)
 }
 
@@ -40,14 +35,10 @@ func open(t *testing.T, address string) *Store {
 	return fatal.Get(Open(address, ""))(t)
 }
 
-// keys are those of the store, without the prefix.
+// keys are those of the store.
 func (s *Store) keys(t *testing.T) []string {
 	t.Helper()
-	keys := fatal.Get(s.kv.Keys(within(t), Prefix))(t)
-	for i := range keys {
-		keys[i] = strings.TrimPrefix(keys[i], Prefix)
-	}
-	return keys
+	return fatal.Get(s.kv.Keys(within(t), Prefix))(t)
 }
 
 // byHand writes a key past the store, or removes it if value is empty.

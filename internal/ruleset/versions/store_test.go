@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/consul"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Versions are kept with who, when and why, and come back as new versions.
@@ -86,37 +87,37 @@ func TestApplyOn(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 5
-	c := startConsul(t)
+	addr := startConsul(t).Addr
 	var mu sync.Mutex
 	won := map[uint64]string{} // the document of each version
-	var all sync.WaitGroup
-	for w := range writers {
-		s := open(t, c.Addr)
-		all.Go(func() {
-			for i := range each {
-				text := document(1000*(w+1) + i)
-				v, err := s.Apply(within(t), parsed(t, text), by("compete"))
-				for errors.As(err, new(*LostError)) {
-					v, err = s.Apply(within(t), parsed(t, text), by("compete"))
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				if won[v.Revision] != "" {
-					t.Errorf("revision %d was won twice", v.Revision)
-				}
-				won[v.Revision] = v.SHA256
-				mu.Unlock()
-				if err := s.Clean(within(t)); err != nil {
-					t.Error(err)
-				}
+	proc.Together(writers, func(w int) {
+		s, err := Open(addr, "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for i := range each {
+			text := document(1000*(w+1) + i)
+			v, err := s.Apply(within(t), parsed(t, text), by("compete"))
+			for errors.As(err, new(*LostError)) {
+				v, err = s.Apply(within(t), parsed(t, text), by("compete"))
 			}
-		})
-	}
-	all.Wait()
-	s := open(t, c.Addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			if won[v.Revision] != "" {
+				t.Errorf("revision %d was won twice", v.Revision)
+			}
+			won[v.Revision] = v.SHA256
+			mu.Unlock()
+			if err := s.Clean(within(t)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s := open(t, addr)
 	versions, err := s.History(within(t))
 	if err != nil || len(versions) != writers*each || len(won) != len(versions) {
 		t.Fatalf("%d versions, %d won (%v)", len(versions), len(won), err)
@@ -125,9 +126,7 @@ func TestManyWriters(t *testing.T) {
 		if won[v.Revision] != v.SHA256 || i > 0 && v.Revision >= versions[i-1].Revision {
 			t.Errorf("revision %d is not what its writer applied, or not smaller than the next one", v.Revision)
 		}
-		if _, err := s.Document(within(t), v); err != nil {
-			t.Error(err)
-		}
+		fatal.Get(s.Document(within(t), v))(t)
 	}
 }
 
@@ -149,9 +148,7 @@ func TestClean(t *testing.T) {
 		t.Errorf("%d keys, want the manifest, %d versions and as many chunks: %q", n, kept, s.keys(t))
 	}
 	for _, v := range versions {
-		if _, err := s.Document(within(t), v); err != nil {
-			t.Error(err)
-		}
+		fatal.Get(s.Document(within(t), v))(t)
 	}
 }
 
@@ -195,9 +192,7 @@ func TestNotes(t *testing.T) {
 	if found, err := s.Notes(ctx, id(500), 2); err != nil || len(found) != 2 || string(found[0]) != id(499) || string(found[1]) != id(498) {
 		t.Errorf("before 500: %s (%v)", found, err)
 	}
-	if err := s.Clean(ctx); err != nil {
-		t.Error(err)
-	}
+	fatal.If(t, s.Clean(ctx))
 	inForce(t, s, v.Revision, document(1))
 	if found, err := s.Notes(ctx, "", 2000); err != nil || len(found) != keptNotes {
 		t.Errorf("after old versions were deleted: %d entries (%v)", len(found), err)

@@ -29,9 +29,7 @@ func TestOneProcess(t *testing.T) {
 	if after, err := second.Get(t.Context(), "a"); err != nil || string(after.Value) != "1" || after.Index != before.Index {
 		t.Errorf("%+v after %+v (%v)", after, before, err)
 	}
-	if err := second.Close(); err != nil {
-		t.Error(err)
-	}
+	fatal.If(t, second.Close())
 }
 
 // A directory that cannot be made is an error that names it.
