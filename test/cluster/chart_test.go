@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,11 +71,11 @@ func (o *operator) installPoP() (addr string) {
 // demand stays.
 func (o *operator) documented(pop string) {
 	proc.AwaitWindow(time.Minute, 20*time.Second)
-	got := o.statuses(pop, "/", drive.Load{Count: 1000, PerSecond: 150})
-	if got[ok] < 588 || got[ok] > 600 || got[ok]+got[limited] != 1000 {
-		o.t.Errorf("1000 requests within a minute: %v, want 588 to 600 with status 200, and else 429", got)
+	got := o.offer(pop, "/", drive.Load{Count: 1000, PerSecond: 150})
+	if got.OK() < 588 || got.OK() > 600 || got.Status[ok]+got.Status[limited] != 1000 {
+		o.t.Errorf("1000 requests within a minute: %v, want 588 to 600 with status 200, and else 429", got.Status)
 	}
-	proc.Figure(o.t, "cluster: of 1000 requests within a minute %d were admitted", got[ok])
+	proc.Figure(o.t, "cluster: of 1000 requests within a minute %d were admitted", got.OK())
 }
 
 // policies: of other namespaces, PoPs reach the region alone, and nobody else reaches anything.
@@ -115,31 +116,20 @@ func (o *operator) upgrade(args string) (string, error) {
 // back on busy CPUs.
 func (o *operator) loaded(pop, what string, do func()) {
 	o.t.Helper()
-	end, got := make(chan struct{}), map[int]int64{}
-	done := make(chan struct{})
+	ctx, stop := context.WithCancel(o.t.Context())
+	defer stop()
+	results := make(chan *drive.Result, 1)
 	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			default:
-			}
-			for status, n := range o.statuses(pop, "/all", drive.Load{Count: 100, PerSecond: 100, Conns: 4}) {
-				got[status] += n
-			}
-		}
+		r, _ := drive.Run(ctx, drive.Load{Addrs: []string{pop}, Request: drive.Get("/all"), Conns: 4, PerSecond: 100,
+			Until: time.Now().Add(time.Hour)}) // if do does not end
+		results <- r
 	}()
 	do()
-	close(end)
-	<-done
-	proc.Figure(o.t, "cluster: %s: %d requests, %v by status", what, got[ok], got)
-	all := int64(0)
-	for _, n := range got {
-		all += n
-	}
-	if got[ok]*100 < all*99 || got[ok]+got[unavailable] != all || all == 0 {
-		o.t.Errorf("%s: %v", what, got)
+	stop()
+	got := <-results
+	proc.Figure(o.t, "cluster: %s: %d requests, %v by status", what, got.OK(), got.Status)
+	if got.OK()*100 < got.Sent()*99 || got.Other(ok, unavailable) > 0 || got.Sent() == 0 {
+		o.t.Errorf("%s: %v, %d without an answer: %v", what, got.Status, got.Failed, got.FirstError)
 	}
 }
 
@@ -152,19 +142,20 @@ func (o *operator) rollout(pop string) {
 	restart := "kubectl rollout restart deployment/weir-regional -n weir && kubectl rollout status deployment/weir-regional -n weir --timeout 3m"
 	o.run("%s", restart) // to read the rules now, and not when the kubelet renews their volume
 	proc.Await(o.t, 0, "the PoP has the rules", func() string {
-		if o.statuses(pop, "/hundred/first", drive.Load{Count: 101})[limited] > 0 {
+		if o.offer(pop, "/hundred/first", drive.Load{Count: 101}).Status[limited] > 0 {
 			return ""
 		}
 		return "no limit yet"
 	})
-	if got := o.statuses(pop, "/hundred/a", drive.Load{Count: 60}); got[ok] != 60 {
-		o.t.Errorf("60 requests of 100: %v", got)
+	if got := o.offer(pop, "/hundred/a", drive.Load{Count: 60}); got.OK() != 60 {
+		o.t.Errorf("60 requests of 100: %v", got.Status)
 	}
 	o.loaded(pop, "restart all replicas", func() {
 		o.run("%s", restart)
 	})
-	if got := o.statuses(pop, "/hundred/a", drive.Load{Count: 60}); got[ok] < 38 || got[ok] > 40 || got[ok]+got[limited] != 60 {
-		o.t.Errorf("60 requests of 40 that were left: %v, want 38 to 40 with status 200, and else 429", got)
+	got := o.offer(pop, "/hundred/a", drive.Load{Count: 60})
+	if got.OK() < 38 || got.OK() > 40 || got.Other(ok, limited) > 0 {
+		o.t.Errorf("60 requests of 40 that were left: %v, want 38 to 40 with status 200, and else 429", got.Status)
 	}
 }
 

@@ -134,22 +134,15 @@ func (o *operator) forward(namespace, target string, port int) string {
 	return fmt.Sprint("127.0.0.1:", here)
 }
 
-// statuses are how many of so many requests get which status, 0: no answer. The address is of a PoP.
-func (o *operator) statuses(addr, path string, load drive.Load) map[int]int64 {
+// offer offers a load for a path to the PoP at an address.
+func (o *operator) offer(addr, path string, load drive.Load) *drive.Result {
 	o.t.Helper()
 	load.Addrs, load.Request = []string{addr}, drive.Get(path)
 	result := fatal.Get(drive.Run(o.t.Context(), load))(o.t)
-	got := map[int]int64{}
-	for status, n := range result.Status {
-		if n > 0 {
-			got[status] = n
-		}
-	}
 	if result.Failed > 0 {
-		got[0] = result.Failed
-		o.t.Logf("%s: %v", path, result.FirstError)
+		o.t.Logf("%s: %d without an answer: %v", path, result.Failed, result.FirstError)
 	}
-	return got
+	return result
 }
 
 const ok, limited, unavailable = http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable

@@ -5,13 +5,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -37,7 +35,9 @@ var run = fmt.Sprint(time.Now().UnixNano())
 
 // TestCompose proves the stack from outside. Its parts build on each other.
 func TestCompose(t *testing.T) {
-	needStack(t)
+	if os.Getenv("WEIR_COMPOSE") == "" {
+		t.Skip("make compose-test starts the stack that this test drives")
+	}
 	for _, part := range []struct {
 		name string
 		run  func(t *testing.T)
@@ -60,14 +60,13 @@ func TestCompose(t *testing.T) {
 // Where a minute ends within it, or a lease lies at a PoP that asks no more, or a busy machine made
 // a PoP decide alone, another minute shows it. Each begins with nothing spent.
 func shown(t *testing.T) {
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md")))(t)
-	loop := regexp.MustCompile(`(?m)^    (for .*)$`).FindSubmatch(text)
+	loop := regexp.MustCompile(`(?m)^    (for .*)$`).FindStringSubmatch(content(t, "docs/compose.md"))
 	if loop == nil {
 		t.Fatal("docs/compose.md has no loop")
 	}
 	var seen []int
-	for range shownMinutes {
-		n := strings.Count(proc.Run(t, exec.CommandContext(t.Context(), "bash", "-c", string(loop[1]))), "200")
+	for range 6 { // minutes
+		n := strings.Count(proc.Run(t, exec.CommandContext(t.Context(), "bash", "-c", loop[1])), "200")
 		if seen = append(seen, n); n == 40 {
 			t.Logf("the loop showed %v", seen)
 			return
@@ -79,8 +78,8 @@ func shown(t *testing.T) {
 
 // What docs/compose.md shows of the admin API: all members are well, and a change is in force.
 func operated(t *testing.T) {
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md")))(t)
-	commands := regexp.MustCompile(`(?m)^    docker (compose exec )(.*)$`).FindAllSubmatch(text, -1)
+	command := regexp.MustCompile(`(?m)^    (docker compose exec )(.*)$`)
+	commands := command.FindAllStringSubmatch(content(t, "docs/compose.md"), -1)
 	if len(commands) == 0 {
 		t.Fatal("docs/compose.md has no commands")
 	}
@@ -92,12 +91,9 @@ func operated(t *testing.T) {
 		return ""
 	})
 	for _, c := range commands {
-		bash(t, "docker "+string(c[1])+"-T "+string(c[2]))
+		bash(t, c[1]+"-T "+c[2])
 	}
 }
-
-// shownMinutes is in how many minutes the loop is tried.
-const shownMinutes = 6
 
 // Rules reach every PoP. Each PoP admits the whole limit of a rule of its scope; the PoPs of a region, and those of both
 // regions, share theirs, whichever is asked.
@@ -115,7 +111,7 @@ func limitsHold(t *testing.T) {
 
 // A PoP with the native module and one with the WASM module share the limit of their region.
 func nativePoP(t *testing.T) {
-	again := func() { docker(t, "compose", "up", "--detach", "--wait", "--no-build", "--no-deps", "eu-pop-2") }
+	again := func() { bash(t, "docker compose up --detach --wait --no-build --no-deps eu-pop-2") }
 	t.Cleanup(again) // when the variable is again what it was
 	t.Setenv("WEIR_FILTER", "native")
 	again()
@@ -125,8 +121,7 @@ func nativePoP(t *testing.T) {
 // While Redis of one region is unavailable, each rule decides what no lease decides, keys that were rejected stay rejected,
 // and the other region notices nothing. Afterwards limits hold again.
 func redisStopped(t *testing.T) {
-	nodes := []string{"us-redis-1", "us-redis-2", "us-redis-3"}
-	docker(t, append([]string{"compose", "stop", "-t", "2"}, nodes...)...)
+	bash(t, "docker compose stop -t 2 us-redis-1 us-redis-2 us-redis-3")
 	proc.Await(t, patience, "us rejects by on_failure", func() string {
 		if status, _ := get(t, us[0], fmt.Sprint("/region/away-", time.Now().UnixNano())); status != http.StatusServiceUnavailable {
 			return fmt.Sprint(status)
@@ -141,7 +136,7 @@ func redisStopped(t *testing.T) {
 		}
 	}
 	limitHolds(t, eu, "/region/b-"+run, 60)
-	docker(t, append([]string{"compose", "start"}, nodes...)...)
+	bash(t, "docker compose start us-redis-1 us-redis-2 us-redis-3")
 	proc.Await(t, patience, "us decides again", func() string {
 		for i, p := range us {
 			if status, _ := get(t, p, fmt.Sprint("/region/back-", i, time.Now().UnixNano())); status != http.StatusOK {

@@ -18,7 +18,6 @@ import (
 
 // service is what of a service is judged.
 type service struct {
-	Image       string
 	Build       map[string]string
 	Command     any
 	User        string
@@ -45,7 +44,7 @@ func TestEachService(t *testing.T) {
 		Services map[string]service
 		Configs  any
 	}
-	read(t, "docker-compose.yml", &file)
+	fatal.If(t, yaml.Unmarshal([]byte(content(t, "docker-compose.yml")), &file))
 	if len(file.Services) < 20 {
 		t.Fatalf("there are only %d services", len(file.Services))
 	}
@@ -61,9 +60,8 @@ func TestEachService(t *testing.T) {
 
 // The official images have exact versions, and what is copied from the repository can be read by every user.
 func TestDockerfile(t *testing.T) {
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile")))(t)
 	images := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(content(t, "Dockerfile")) {
 		if _, image, is := strings.Cut(strings.TrimSpace(line), "="); is && strings.HasPrefix(line, "ARG ") {
 			if images++; !pinned.MatchString(image) {
 				t.Errorf("image %s has no exact version", image)
@@ -80,17 +78,16 @@ func TestDockerfile(t *testing.T) {
 
 // The listener of PoPs for Prometheus has two pages of the admin endpoint: others can stop the Envoy.
 func TestPagesForPrometheus(t *testing.T) {
-	text := string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "envoy/generate/compose.yaml")))(t))
-	if got := regexp.MustCompile(`\bmatch: .*`).FindAllString(text, -1); !slices.Equal(got, []string{"match: { path: /stats/prometheus }", "match: { path: /ready }"}) {
+	got := regexp.MustCompile(`\bmatch: .*`).FindAllString(content(t, "envoy/generate/compose.yaml"), -1)
+	if !slices.Equal(got, []string{"match: { path: /stats/prometheus }", "match: { path: /ready }"}) {
 		t.Errorf("it has %q", got)
 	}
 }
 
-// read parses a YAML file of the repository.
-func read(t *testing.T, name string, into any) {
+// content is the text of a file of the repository.
+func content(t *testing.T, path string) string {
 	t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), name)))(t)
-	fatal.If(t, yaml.Unmarshal(text, into))
+	return string(fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), path)))(t))
 }
 
 func (s service) faults(all map[string]service) (faults []string) {
@@ -127,8 +124,7 @@ func TestDockerignore(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/weir", "./cmd/weir-regional", "./cmd/weir-global", "./test/certs", "./wasmfilter/native")
 	cmd.Dir = proc.Root(t)
 	packages := fatal.Get(cmd.Output())(t)
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), ".dockerignore")))(t)
-	sent := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(string(text), -1)
+	sent := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(content(t, ".dockerignore"), -1)
 	for path := range strings.Lines(string(packages)) {
 		path, ours := strings.CutPrefix(strings.TrimSpace(path), "github.com/weirlimit/weir/")
 		if ours && !slices.ContainsFunc(sent, func(m []string) bool { return strings.HasPrefix(path+"/", m[1]+"/") }) {

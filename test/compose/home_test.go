@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -93,8 +90,7 @@ func awaitWindow(t *testing.T, least, most int) {
 // practised are the blocks of commands of docs/home-region.md.
 func practised(t *testing.T) (lose, move, back, home string) {
 	t.Helper()
-	text := fatal.Get(os.ReadFile(filepath.Join(proc.Root(t), "docs", "home-region.md")))(t)
-	_, section, _ := strings.Cut(string(text), "## Practised with Docker\n")
+	_, section, _ := strings.Cut(content(t, "docs/home-region.md"), "## Practised with Docker\n")
 	blocks := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(section, -1)
 	if len(blocks) != 4 {
 		t.Fatalf("docs/home-region.md has %d blocks of commands, want 4", len(blocks))

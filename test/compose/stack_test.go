@@ -4,13 +4,11 @@
 package compose
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -48,36 +46,15 @@ var (
 
 var client = http.Client{Timeout: 30 * time.Second}
 
-// needStack skips a test where `make compose-test` has not started the stack.
-func needStack(t *testing.T) {
-	t.Helper()
-	if os.Getenv("WEIR_COMPOSE") == "" {
-		t.Skip("make compose-test starts the stack that this test drives")
-	}
-}
-
 // get asks a PoP once. Without an answer the status is 0.
 func get(t *testing.T, p pop, path string, headers ...string) (status int, header http.Header) {
 	t.Helper()
-	req := fatal.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.addr+path, nil))(t)
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	answer, err := client.Do(req)
+	answer, _, err := page.Get(t.Context(), &client, "http://"+p.addr+path, headers...)
 	if err != nil {
 		t.Logf("%s: GET %s: %v", p.name, path, err)
 		return 0, nil
 	}
-	_ = answer.Body.Close()
 	return answer.StatusCode, answer.Header
-}
-
-// docker runs a command of docker in the root of the repository and returns what it prints.
-func docker(t *testing.T, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", args...)
-	cmd.Dir = proc.Root(t)
-	return strings.TrimSpace(proc.Run(t, cmd))
 }
 
 // apply puts rules in force, as a user does, by the Consul of a region, and waits until each of the PoPs has them: marker

@@ -101,12 +101,6 @@ func decides(t *testing.T, p *stack.PoP, when string) {
 	})
 }
 
-// wrong waits until the metric of a PoP for mistakes in its configuration has a value.
-func wrong(t *testing.T, p *stack.PoP, want int64) {
-	t.Helper()
-	proc.Eventually(t, 10*time.Second, fmt.Sprint("config_error is ", want), func() bool { return p.Stat("wasmcustom.weir.config_error") == want })
-}
-
 // Rules that a region hands out by mistake do not replace those in force, and the PoP says what is wrong with them.
 func offersBadRules(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler]) {
 	for _, c := range []struct{ rules, want string }{
@@ -119,22 +113,19 @@ func offersBadRules(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler]
 				return
 			}
 			m.RulesVersion, m.RulesRevision, m.Rules = fmt.Sprintf("%x", md5.Sum([]byte(c.rules))), m.RulesRevision+1, []byte(c.rules)
-			b, err := proto.Marshal(&m)
-			if err != nil {
-				t.Error(err)
-			}
+			b, _ := proto.Marshal(&m) // it has been read
 			answer.Header().Set("Content-Length", strconv.Itoa(len(b)))
 			answer.Body = bytes.NewBuffer(b)
 		})
 		spoil.Store(&bad)
 		for _, p := range s.PoPs {
 			logs(t, p.LogPath(), c.want)
-			wrong(t, p, 1)
+			awaitStat(t, p, configErrors, 1)
 			decides(t, p, "while the region offers others")
 		}
 		spoil.Store(nil)
 		for _, p := range s.PoPs {
-			wrong(t, p, 0)
+			awaitStat(t, p, configErrors, 0)
 		}
 	}
 }
@@ -146,12 +137,12 @@ func badConfiguration(t *testing.T, p *stack.PoP, boot *envoy.Bootstrap) {
 	boot.SetPluginText(`{"region_cluster": "weir_region", "ratelimit_headers": false, "typo": 1}`)
 	boot.WriteListeners()
 	logs(t, p.LogPath(), "typo")
-	wrong(t, p, 1)
+	awaitStat(t, p, configErrors, 1)
 	time.Sleep(1500 * time.Millisecond) // the old listener drains for a second
 	decides(t, p, "after a bad update")
 	boot.SetPluginText("{}")
 	boot.SetPlugin(good)
 	boot.WriteListeners()
-	wrong(t, p, 0)
+	awaitStat(t, p, configErrors, 0)
 	decides(t, p, "after a good update")
 }

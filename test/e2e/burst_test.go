@@ -4,39 +4,28 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // burstRules are small limits. Each rule has a timeout of its own, and so calls and a breaker of its own.
-const burstRules = `
-rules:
-  - { name: window, match: { path: /window }, key: [{ header: x-user }], limit: 1/1d, timeout: 101ms,
-      algorithm: fixed_window, on_failure: deny }
-  - { name: sliding, match: { path: /sliding }, key: [{ header: x-user }], limit: 1/1d, timeout: 102ms,
-      algorithm: sliding_window, on_failure: allow }
-  - { name: log, match: { path: /log }, key: [{ header: x-user }], limit: 1/1d, timeout: 103ms,
-      algorithm: sliding_log, on_failure: deny }
-  - { name: bucket, match: { path: /bucket }, key: [{ header: x-user }], limit: 1/1d, timeout: 104ms,
-      algorithm: token_bucket, on_failure: local }
-  - { name: slots, match: { path: /slots }, key: [{ header: x-user }], limit: 1, timeout: 105ms,
-      algorithm: concurrency, on_failure: deny }
-  - { name: exact, match: { path: /exact }, key: [{ header: x-user }], limit: 1/1d, timeout: 106ms,
-      algorithm: fixed_window, consistency: exact, on_failure: deny }
-`
+var burstRules = "rules:\n" +
+	userRule("window", "limit: 1/1d, timeout: 101ms, algorithm: fixed_window, on_failure: deny") +
+	userRule("sliding", "limit: 1/1d, timeout: 102ms, algorithm: sliding_window, on_failure: allow") +
+	userRule("log", "limit: 1/1d, timeout: 103ms, algorithm: sliding_log, on_failure: deny") +
+	userRule("bucket", "limit: 1/1d, timeout: 104ms, algorithm: token_bucket, on_failure: local") +
+	userRule("slots", "limit: 1, timeout: 105ms, algorithm: concurrency, on_failure: deny") +
+	userRule("exact", "limit: 1/1d, timeout: 106ms, algorithm: fixed_window, consistency: exact, on_failure: deny")
 
 var burstPaths = []string{"/window", "/sliding", "/log", "/bucket", "/slots", "/exact"}
 
@@ -47,7 +36,8 @@ func TestBurstsOfWaitingRequests(t *testing.T) {
 	t.Parallel()
 	for _, workers := range orLong([]int{2}, []int{1, 2}) {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
-			s, bystanders := startBurst(t, workers)
+			s := startBurst(t, workers)
+			bystanders := background(t, s, "/other", 200)
 			for end, first := time.Now().Add(orLong(0, time.Minute)), true; first || time.Now().Before(end) && !t.Failed(); first = false {
 				for _, f := range burstFaults {
 					for _, p := range s.PoPs {
@@ -81,16 +71,15 @@ type burstFault struct {
 // maxCalls is the setting of Envoy's circuit breaker for calls to the region.
 const maxCalls = "circuit_breakers.weir_region.default.max_requests"
 
-// startBurst starts a PoP of each module, and another client of both. The function that it returns ends that
-// client, and returns what it got.
-func startBurst(t *testing.T, workers int) (*stack.Stack, func() *drive.Result) {
-	s := start(t, stack.Config{Workers: workers, Rules: burstRules, Links: true, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
+// startBurst starts a PoP of each module.
+func startBurst(t *testing.T, workers int) *stack.Stack {
+	edit := func(b *envoy.Bootstrap, _ bool) {
 		b.AllowRuntime()
 		for _, path := range []string{"/other", "/sliding"} { // on_failure: allow is too much for an upstream
 			b.AddRoute(map[string]any{"match": map[string]any{"path": path}, "direct_response": map[string]any{"status": 200}})
 		}
-	})})
-	return s, background(t, s, "/other", 200)
+	}
+	return start(t, stack.Config{Workers: workers, Rules: burstRules, Links: true, Bootstrap: bothModules(edit)})
 }
 
 func checkBurst(t *testing.T, p *stack.PoP) {
@@ -119,13 +108,9 @@ func burstOfEachRule(t *testing.T, p *stack.PoP, f burstFault) {
 		bursts = append(bursts, newBurst(t, p.Addr, path, user, false))
 	}
 	bursts = append(bursts, newBurst(t, p.Addr, "/window", user, true), newBurst(t, p.Addr, "/sliding", user, true))
-	var wg sync.WaitGroup
+	proc.Together(len(bursts), func(i int) { bursts[i].run() })
 	for _, b := range bursts {
-		wg.Go(b.run)
-	}
-	wg.Wait()
-	for _, b := range bursts {
-		if n := b.got[200] + b.got[429] + b.got[503]; n != burstSize {
+		if n := b.got["200"] + b.got["429"] + b.got["503"]; n != burstSize {
 			t.Errorf("region %s, %s, a key for each %v: of %d requests: %v", f.name, b.path, b.each, burstSize, b.got)
 		}
 	}
@@ -136,19 +121,18 @@ type burst struct {
 	path, user string
 	each       bool // a user of its own for each request
 	conns      [10]net.Conn
-	got        map[int]int // requests by their status; -1: none came
+	got        map[string]int // answers by their status
 }
 
 const burstSize = 1000
 
 func newBurst(t *testing.T, addr, path, user string, each bool) *burst {
 	t.Helper()
-	b := &burst{path: path, user: user, each: each, got: map[int]int{}}
+	b := &burst{path: path, user: user, each: each, got: map[string]int{}}
 	for i := range b.conns {
-		conn := fatal.Get(net.Dial("tcp", addr))(t)
-		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		b.conns[i] = conn
+		b.conns[i] = fatal.Get(net.Dial("tcp", addr))(t)
+		t.Cleanup(func() { b.conns[i].Close() })
+		_ = b.conns[i].SetDeadline(time.Now().Add(time.Minute))
 	}
 	return b
 }
@@ -160,9 +144,7 @@ func (b *burst) run() {
 		_, _ = conn.Write(b.requests(i, each))
 	}
 	for _, conn := range b.conns {
-		for _, status := range answersTo(conn, each) {
-			b.got[status]++
-		}
+		b.read(conn, each)
 		conn.Close()
 	}
 }
@@ -188,36 +170,31 @@ func (b *burst) requests(conn, n int) []byte {
 	return out.Bytes()
 }
 
-// answersTo reads the answers to n requests of a connection; what has none has -1.
-func answersTo(conn io.ReadWriter, n int) []int {
+// read counts the answers to so many requests of a connection.
+func (b *burst) read(conn net.Conn, requests int) {
 	framer := http2.NewFramer(conn, bufio.NewReader(conn))
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	statuses, left := make([]int, n), map[uint32]bool{}
-	for i := range statuses {
-		statuses[i], left[uint32(2*i+1)] = -1, true
-	}
-	for len(left) > 0 {
+	for requests > 0 {
 		frame, err := framer.ReadFrame()
 		if err != nil {
-			break
+			return
 		}
+		ended := false
 		switch f := frame.(type) {
 		case *http2.SettingsFrame:
 			if !f.IsAck() {
 				_ = framer.WriteSettingsAck()
 			}
 		case *http2.MetaHeadersFrame:
-			statuses[f.StreamID/2], _ = strconv.Atoi(f.PseudoValue("status"))
-			if f.StreamEnded() {
-				delete(left, f.StreamID)
-			}
+			b.got[f.PseudoValue("status")]++
+			ended = f.StreamEnded()
 		case *http2.DataFrame:
-			if f.StreamEnded() {
-				delete(left, f.StreamID)
-			}
+			ended = f.StreamEnded()
 		case *http2.RSTStreamFrame:
-			delete(left, f.StreamID)
+			ended = true
+		}
+		if ended {
+			requests--
 		}
 	}
-	return statuses
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -263,12 +262,8 @@ func slotsComeBack(t *testing.T, p *stack.PoP) {
 	}
 	p.Link.Heal()
 	proc.Eventually(t, time.Minute, "all slots are free", func() bool {
-		var two sync.WaitGroup
 		var status [2]int
-		for i := range status {
-			two.Go(func() { status[i] = p.Get("/slots/pair", "x-user", "ann").Status })
-		}
-		two.Wait()
+		proc.Together(2, func(i int) { status[i] = p.Get("/slots/pair", "x-user", "ann").Status })
 		return status == [2]int{200, 200}
 	})
 }

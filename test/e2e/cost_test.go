@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,17 +92,16 @@ func TestActualCost(t *testing.T) {
 		"header": "header: x-tokens", "trailer": "trailer: x-tokens", "metadata": "metadata: { namespace: ai, key: used }",
 		"json": "body: usage.total_tokens", "events": "body: usage.total_tokens", "gzip": "body: usage.total_tokens",
 	}
-	rules := "rules:\n"
+	const all = "limit: 1000/1d, consistency: exact, timeout: 1s, on_failure: deny, cost: { estimate: 50, max: 400, actual: "
+	rules := "rules:\n  - { name: odd, match: { path: { prefix: /odd } }, key: [{ header: x-user }], " + all +
+		"{ header: x-tokens } } }\n"
 	for where, source := range actual {
-		rules += "  - { name: " + where + ", match: { path: /" + where + " }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
-			"on_failure: deny, cost: { estimate: 50, actual: { " + source + " }, max: 400 } }\n"
+		rules += userRule(where, all+"{ "+source+" } }")
 	}
-	rules += "  - { name: odd, match: { path: { prefix: /odd } }, key: [ { header: x-user } ], limit: 1000/1d, consistency: exact, timeout: 1s, " +
-		"on_failure: deny, cost: { estimate: 50, actual: { header: x-tokens }, max: 400 } }\n"
 	rules += "  - { name: uncounted, match: { path: /uncounted }, key: [], limit: 1000/1d, scope: pop, count: { grpc_status: [16] }, " +
 		"cost: { estimate: 1, actual: { body: usage.total_tokens }, max: 400 } }\n"
-	rules += "  - { name: budget, match: { path: /budget }, key: [ { header: x-user } ], limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, " +
-		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 } }\n"
+	rules += userRule("budget", "limit: 20000/1d, consistency: leased, timeout: 1s, on_failure: deny, "+
+		"cost: { estimate: { header: x-max, max: 200 }, actual: { metadata: { namespace: ai, key: used } }, max: 200 }")
 	var logs []string // by PoP
 	upstream := new(model)
 	s := start(t, stack.Config{Workers: 1, Rules: rules + rulesOfMetadata() + countRules, Upstream: upstream, Bootstrap: bothModules(func(b *envoy.Bootstrap, _ bool) {
@@ -213,28 +211,24 @@ func keepsNoBodies(t *testing.T, p *stack.PoP) {
 func usesBudget(t *testing.T, s *stack.Stack, user string) bool {
 	var used, rejected, last atomic.Int64 // last: when a stream was admitted, in ms
 	last.Store(time.Now().UnixMilli())
-	var all sync.WaitGroup
-	for client := range 200 {
-		all.Go(func() {
-			dice := rand.New(rand.NewPCG(uint64(client), 1))
-			for time.Now().UnixMilli()-last.Load() < 5000 {
-				units := 1 + dice.Int64N(100)
-				r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", user, "x-answer", "metadata",
-					"x-used", fmt.Sprint(units), "x-max", fmt.Sprint(2*units), "x-lasts", fmt.Sprint(dice.IntN(1000), "ms"))
-				switch {
-				case err != nil:
-					t.Error(err)
-				case r.Status == 200:
-					used.Add(units)
-					last.Store(time.Now().UnixMilli())
-				default:
-					rejected.Add(1)
-					time.Sleep(200 * time.Millisecond)
-				}
+	proc.Together(200, func(client int) {
+		dice := rand.New(rand.NewPCG(uint64(client), 1))
+		for time.Now().UnixMilli()-last.Load() < 5000 {
+			units := 1 + dice.Int64N(100)
+			r, err := stack.Do(s.PoPs[client%2].Addr, http.MethodGet, "/budget", "", "x-user", user, "x-answer", "metadata",
+				"x-used", fmt.Sprint(units), "x-max", fmt.Sprint(2*units), "x-lasts", fmt.Sprint(dice.IntN(1000), "ms"))
+			switch {
+			case err != nil:
+				t.Error(err)
+			case r.Status == 200:
+				used.Add(units)
+				last.Store(time.Now().UnixMilli())
+			default:
+				rejected.Add(1)
+				time.Sleep(200 * time.Millisecond)
 			}
-		})
-	}
-	all.Wait()
+		}
+	})
 	n := used.Load()
 	if t.Logf("%d of 20000 are used, and %d requests rejected", n, rejected.Load()); n > 20_000 {
 		t.Error("want 19000 to 20000")

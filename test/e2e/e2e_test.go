@@ -15,7 +15,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -40,6 +39,14 @@ import (
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "6") // a flag of the command line replaces it
 	m.Run()
+}
+
+// rule is a rule that counts the requests to /NAME by user in fixed windows, with these fields besides.
+func rule(name, fields string) string { return userRule(name, "algorithm: fixed_window, "+fields) }
+
+// userRule is a rule that counts the requests to /NAME by user, with these fields besides.
+func userRule(name, fields string) string {
+	return fmt.Sprintf("  - { name: %[1]s, match: { path: /%[1]s }, key: [{ header: x-user }], %s }\n", name, fields)
 }
 
 // onlyLong leaves to `make test-long` a test that is no guarantee's only proof.
@@ -201,6 +208,20 @@ func everywhere(t *testing.T, what string, pops []*stack.PoP, holds func(*stack.
 	})
 }
 
+// awaitStat waits until a counter or gauge of a PoP has a value.
+func awaitStat(t *testing.T, p *stack.PoP, stat string, want int64) {
+	t.Helper()
+	proc.Await(t, time.Minute, fmt.Sprintf("%s of %s is %d", stat, p.Name, want), func() string {
+		if got := p.Stat(stat); got != want {
+			return fmt.Sprint("it is ", got)
+		}
+		return ""
+	})
+}
+
+// Gauges of a PoP: mistakes in its configuration, and the replicas that it calls.
+const configErrors, calledReplicas = "wasmcustom.weir.config_error", "cluster.weir_region.membership_healthy"
+
 // do sends a request over a connection of its own.
 func do(t *testing.T, addr, method, path string, headers ...string) stack.Response {
 	t.Helper()
@@ -224,14 +245,6 @@ func expect(t proc.T, r stack.Response, status int, headers map[string]string) {
 	}
 }
 
-// admitted is the status of a request.
-func admitted(yes bool) int {
-	if yes {
-		return http.StatusOK
-	}
-	return http.StatusTooManyRequests
-}
-
 // logs waits until a file has a line that matches each of the patterns.
 func logs(t *testing.T, file string, patterns ...string) {
 	t.Helper()
@@ -244,27 +257,17 @@ func logs(t *testing.T, file string, patterns ...string) {
 	}
 }
 
-// weir runs the tool with an input, and returns what it prints to both outputs, and how it ends.
-func weir(t *testing.T, input string, args ...string) (stdout, stderr string, status int) {
-	t.Helper()
-	var out, problems bytes.Buffer
-	c := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), args...)
-	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(input), &out, &problems
-	var exit *exec.ExitError
-	if err := c.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatalf("weir %v: %v", args, err)
-	}
-	return out.String(), problems.String(), c.ProcessState.ExitCode()
-}
-
-// weirPrints runs the tool, which has to succeed, and returns what it prints.
+// weirPrints runs the tool with an input, and returns what it prints. The tool has to succeed.
 func weirPrints(t *testing.T, input string, args ...string) string {
 	t.Helper()
-	out, problems, status := weir(t, input, args...)
-	if status != 0 {
-		t.Fatalf("weir %v: status %d\n%s%s", args, status, out, problems)
+	var problems bytes.Buffer
+	c := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), args...)
+	c.Stdin, c.Stderr = strings.NewReader(input), &problems
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("weir %v: %v\n%s%s", args, err, out, &problems)
 	}
-	return out
+	return string(out)
 }
 
 // shipped is the text of a file of this repository.

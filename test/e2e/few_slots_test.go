@@ -20,20 +20,16 @@ const fewSlotsRules = `
 `
 
 // A slot that is free anywhere in a PoP is to be had by all of its workers: requests that follow each other, over connections of
-// their own, are never rejected by a limit of 1 or 2, however many workers there are.
-func freeInTheWholePoP(t *testing.T, p *stack.PoP) {
-	paths := []string{"/one", "/two", "/local"}
-	proc.Together(len(paths), func(i int) {
-		thrice(t, func(string) bool { return inTurn(t, p.Addr, paths[i], 60) })
-	})
-}
-
-// Never are more open than the limit.
-func slotsAreNotExceeded(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
-	proc.Together(2, func(i int) {
-		thrice(t, func(string) bool {
-			return overlap(t, s, []string{"/one", "/two"}[i], []*stack.InFlight{one, two}[i], i+1)
+// their own, are never rejected by a limit of 1 or 2, however many workers there are. Never are more open than the limit.
+func slotsAreFreeAndNotExceeded(t *testing.T, s *stack.Stack, one, two *stack.InFlight) {
+	paths, upstreams := []string{"/one", "/two", "/local"}, []*stack.InFlight{one, two}
+	for _, p := range s.PoPs {
+		proc.Together(len(paths), func(i int) {
+			thrice(t, func(string) bool { return inTurn(t, p.Addr, paths[i], 60) })
 		})
+	}
+	proc.Together(len(upstreams), func(i int) {
+		thrice(t, func(string) bool { return overlap(t, s, paths[i], upstreams[i], i+1) })
 	})
 }
 

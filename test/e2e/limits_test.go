@@ -25,26 +25,17 @@ var limitCases = []limitCase{
 
 func (c limitCase) name() string { return fmt.Sprintf("%s-%d", c.consistency, c.count) }
 
-// rule never admits without a unit: an answer that a busy machine brings too late counts as a rejection.
-func (c limitCase) rule() string {
-	return fmt.Sprintf(`
-  - { name: %[1]s, match: { path: /%[1]s }, key: [], limit: %[2]d/1s, algorithm: fixed_window,
-      consistency: %[3]s, cost: %[4]d, timeout: 1s, on_failure: { action: deny, status: 429 } }
-`, c.name(), c.count, c.consistency, c.cost)
-}
-
-// bucketRules are two token buckets of 100 per second with room for 300.
-const bucketRules = `
-  - { name: bucket-exact, match: { path: /bucket-exact }, timeout: 1s, key: [ { header: x-user } ],
-      limit: { count: 100, per: 1s, burst: 300 }, algorithm: token_bucket, consistency: exact, on_failure: { action: deny, status: 429 } }
-  - { name: bucket-leased, match: { path: /bucket-leased }, timeout: 1s, key: [ { header: x-user } ],
-      limit: { count: 100, per: 1s, burst: 300 }, algorithm: token_bucket, on_failure: { action: deny, status: 429 } }
-`
-
-func limitRules() string {
-	rules := bucketRules
+// limitRules never admit without a unit: an answer that a busy machine brings too late counts as a rejection. The token
+// buckets have 100 per second and room for 300.
+func limitRules() (rules string) {
+	const all = "timeout: 1s, on_failure: { action: deny, status: 429 }"
 	for _, c := range limitCases {
-		rules += c.rule()
+		rules += fmt.Sprintf("  - { name: %[1]s, match: { path: /%[1]s }, key: [], limit: %d/1s, algorithm: fixed_window, "+
+			"consistency: %s, cost: %d, %s }\n", c.name(), c.count, c.consistency, c.cost, all)
+	}
+	for _, consistency := range []string{"exact", "leased"} {
+		rules += userRule("bucket-"+consistency, "limit: { count: 100, per: 1s, burst: 300 }, algorithm: token_bucket, "+
+			"consistency: "+consistency+", "+all)
 	}
 	return rules
 }
@@ -61,7 +52,7 @@ func limitsHoldExactly(t *testing.T, s *stack.Stack) {
 	for _, c := range limitCases {
 		t.Run(c.name(), func(t *testing.T) {
 			t.Parallel()
-			holds(t, s, c)
+			thrice(t, func(string) bool { return windowsHold(t, s, c) })
 		})
 	}
 	for _, rule := range []string{"bucket-exact", "bucket-leased"} {
@@ -72,46 +63,37 @@ func limitsHoldExactly(t *testing.T, s *stack.Stack) {
 	}
 }
 
-// holds looks at four windows. A machine that stands still for most of a second wastes units too, so what was not used is looked at
-// again, up to twice: waste repeats. What was admitted beyond the limit fails at once.
-func holds(t *testing.T, s *stack.Stack, c limitCase) {
-	thrice(t, func(string) bool { return check(t, fourWindows(t, s, c)) })
-}
-
-func fourWindows(t *testing.T, s *stack.Stack, c limitCase) result {
+// windowsHold floods a limit for four windows. A machine that stands still for most of a second wastes units too, so what
+// was not used is looked at again, up to twice: waste repeats. What was admitted beyond the limit fails at once.
+func windowsHold(t *testing.T, s *stack.Stack, c limitCase) bool {
 	t.Helper()
 	const windows = 4
 	first := proc.AwaitWindow(time.Second, 900*time.Millisecond).Add(-time.Second)
 	last := first.Add(windows * time.Second)
-	load := drive.Load{Addrs: s.Addrs(), Request: drive.Get("/" + c.name()), Until: last.Add(-200 * time.Millisecond)}
-	r := result{Result: offer(t, load), most: windows * c.count}
+	until := last.Add(-200 * time.Millisecond)
+	tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/" + c.name()), Until: until})
+	most := windows * c.count
 	if time.Now().After(last) {
-		r.most += c.count // the last requests may have been charged to one window more
+		most += c.count // the last requests may have been charged to one window more
 	}
+	var exact, admitted int64
 	for at := first.Unix(); at < last.Unix(); at++ {
-		r.exact += min(c.count, r.Seconds[at].Sent*c.cost)
-		r.admitted += r.Seconds[at].OK * c.cost
+		exact += min(c.count, tally.Seconds[at].Sent*c.cost)
+		admitted += tally.Seconds[at].OK * c.cost
 	}
-	return r
+	return check(t, tally, admitted, most, exact)
 }
 
-// result is what a load on a limit came to, in units.
-type result struct {
-	*drive.Result
-	admitted int64
-	most     int64 // what may be admitted
-	exact    int64 // what one exact limiter would have admitted
-}
-
-// check fails the test if too much was admitted, and reports whether enough was: 98 % of what one exact limiter would have admitted.
-func check(t *testing.T, r result) bool {
+// check fails the test if more than most units were admitted, and reports whether enough were: 98 % of what one exact
+// limiter would have admitted.
+func check(t *testing.T, tally *drive.Result, admitted, most, exact int64) bool {
 	t.Helper()
 	t.Logf("%d requests, %.0f per second; admitted %d units, at most %d; one exact limiter %d (%.1f %%)",
-		r.Sent(), r.PerSecond(), r.admitted, r.most, r.exact, 100*float64(r.admitted)/float64(r.exact))
-	if r.admitted > r.most {
-		t.Errorf("admitted %d units, %d more than the limit", r.admitted, r.admitted-r.most)
+		tally.Sent(), tally.PerSecond(), admitted, most, exact, 100*float64(admitted)/float64(exact))
+	if admitted > most {
+		t.Errorf("admitted %d units, %d more than the limit", admitted, admitted-most)
 	}
-	return 100*r.admitted >= 98*r.exact
+	return 100*admitted >= 98*exact
 }
 
 // A token bucket admits in any interval at most its burst and what refills in it, plus what was out on lease when the interval began:
@@ -128,7 +110,7 @@ func bucketHolds(t *testing.T, s *stack.Stack, rule, user string) bool {
 		admitted, sent = admitted+tally.OK(), sent+tally.Sent()
 		most := burst + int64(rate*time.Since(begin).Seconds()) + 1
 		exact := min(sent, burst+int64(rate*until.Sub(begin).Seconds())-rate/2)
-		if check(t, result{tally, admitted, most, exact}) || t.Failed() {
+		if check(t, tally, admitted, most, exact) || t.Failed() {
 			return true
 		}
 		until = time.Now().Add(time.Second)

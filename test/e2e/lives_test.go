@@ -20,13 +20,9 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-const livesRules = `
-rules:
-  - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 5/1d, algorithm: fixed_window, consistency: exact,
-      timeout: 1s, on_failure: { action: deny, status: 503 } }
-  - { name: byte, match: { path: /byte }, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, consistency: exact,
-      timeout: 1s, on_failure: { action: deny, status: 503 } }
-`
+var livesRules = "rules:\n" +
+	rule("exact", "limit: 5/1d, consistency: exact, timeout: 1s, on_failure: { action: deny, status: 503 }") +
+	rule("byte", "limit: 1/1d, consistency: exact, timeout: 1s, on_failure: { action: deny, status: 503 }")
 
 // Whatever clients, the region and Envoy's configuration do at a bad moment, Envoy lives, no hook panics and limits hold.
 // The native module has no sandbox, so it shows this with -short, too. The full form does all of it again and again, and no
@@ -74,16 +70,17 @@ func envoyLives(t *testing.T, native bool) {
 		}{
 			{"every byte in headers", func(t *testing.T) { everyByte(t, p) }},
 			{"1 MiB of headers", func(t *testing.T) { largeHeaders(t, p) }},
-			{"answers for streams that have ended", func(t *testing.T) { endBeforeTheAnswer(t, p) }},
+			{"answers for streams that have ended", func(*testing.T) {
+				p.Link.Slow(300 * time.Millisecond)
+				waitAndReset(p, 100)
+				time.Sleep(500 * time.Millisecond)
+				p.Link.Heal()
+			}},
 			{"streams that end while the region hangs", func(t *testing.T) { p.Link.Swallow(); waitAndReset(p, 100); p.Link.Heal() }},
 			{"streams that end while the region restarts", func(t *testing.T) { s.Region.Kill(); waitAndReset(p, 100); s.Region.Start() }},
 			{"streams that end in the middle of a rejection", func(t *testing.T) { resetRejections(t, p) }},
 			{"the cluster is removed", func(t *testing.T) { clusterIsRemoved(t, p, cluster) }},
-			{"new configurations while calls are out", func(t *testing.T) {
-				if r := newConfigurations(t, p, 6*time.Second, func(i int) { update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}}) }); r.Failed > 0 {
-					t.Errorf("%d requests have no answer: %v", r.Failed, r.FirstError)
-				}
-			}},
+			{"new configurations while calls are out", func(t *testing.T) { newConfigurations(t, p, update) }},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				c.run(t)
@@ -147,12 +144,11 @@ func everyByte(t *testing.T, p *stack.PoP) {
 // than a rule may wait, and there are hundreds of calls: after a 503 there is another try with another user. A line that
 // breaks its call breaks it each time.
 func twice(t *testing.T, p *stack.PoP, rest string) (first, second int) {
-	for range 3 {
+	thrice(t, func(string) bool {
 		line := fmt.Sprint("x-user: ", time.Now().UnixNano(), rest)
-		if first, second = raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line); first != 503 && second != 503 {
-			break
-		}
-	}
+		first, second = raw(t, p.Addr, "/byte", line), raw(t, p.Addr, "/byte", line)
+		return first != 503 && second != 503
+	})
 	return first, second
 }
 
@@ -183,13 +179,10 @@ func largeHeaders(t *testing.T, p *stack.PoP) {
 
 // waitAndReset begins requests that wait for the region, and resets them after 50 ms.
 func waitAndReset(p *stack.PoP, n int) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			sendAndReset(p, fmt.Sprintf("GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: %d-%d\r\n\r\n", time.Now().UnixNano(), i), 50*time.Millisecond)
-		})
-	}
-	all.Wait()
+	proc.Together(n, func(i int) {
+		request := fmt.Sprintf("GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: %d-%d\r\n\r\n", time.Now().UnixNano(), i)
+		sendAndReset(p, request, 50*time.Millisecond)
+	})
 }
 
 // sendAndReset resets a connection a while after it has sent requests.
@@ -202,14 +195,6 @@ func sendAndReset(p *stack.PoP, requests string, after time.Duration) {
 	}
 }
 
-func endBeforeTheAnswer(t *testing.T, p *stack.PoP) {
-	t.Helper()
-	p.Link.Slow(300 * time.Millisecond)
-	waitAndReset(p, 100)
-	time.Sleep(500 * time.Millisecond)
-	p.Link.Heal()
-}
-
 // resetRejections has clients reset connections with several rejected requests on their way.
 func resetRejections(t *testing.T, p *stack.PoP) {
 	t.Helper()
@@ -217,15 +202,11 @@ func resetRejections(t *testing.T, p *stack.PoP) {
 		raw(t, p.Addr, "/exact", "x-user: spent")
 	}
 	request := "GET /exact HTTP/1.1\r\nhost: pop\r\nx-user: spent\r\n\r\n"
-	var all sync.WaitGroup
-	for range 16 {
-		all.Go(func() {
-			for i := range 50 {
-				sendAndReset(p, strings.Repeat(request, 1+i%4), time.Duration(i%5)*100*time.Microsecond)
-			}
-		})
-	}
-	all.Wait()
+	proc.Together(16, func(int) {
+		for i := range 50 {
+			sendAndReset(p, strings.Repeat(request, 1+i%4), time.Duration(i%5)*100*time.Microsecond)
+		}
+	})
 }
 
 // clusterIsRemoved while calls to it are out: requests fall back, and the cluster that comes back is used.
@@ -244,26 +225,25 @@ func clusterIsRemoved(t *testing.T, p *stack.PoP, cluster func(there bool)) {
 	p.Link.Heal()
 }
 
-// newConfigurations replaces the filter's configuration, or its listener, while requests wait, and others have ended before
-// their answers: the old configurations end on any thread, with their calls. A limit that was used up stays so, and no VM is left.
-func newConfigurations(t *testing.T, p *stack.PoP, lasts time.Duration, update func(i int)) *drive.Result {
+// newConfigurations replaces the filter's configuration while requests wait, and others have ended before their answers: the
+// old configurations end on any thread, with their calls.
+func newConfigurations(t *testing.T, p *stack.PoP, update func(fields map[string]any)) {
 	p.Link.Slow(200 * time.Millisecond)
 	load := make(chan *drive.Result)
-	until := time.Now().Add(lasts)
+	until := time.Now().Add(6 * time.Second)
 	go func() {
 		r, _ := drive.Run(t.Context(), drive.Load{Addrs: []string{p.Addr}, Conns: 32, PerSecond: 500, Until: until, Request: drive.GetEach("/exact", "x-user", "load-")})
 		load <- r
 	}()
 	for i := 0; time.Now().Before(until) && !p.Exited(); i++ {
-		update(i)
+		update(map[string]any{"labels": map[string]any{"update": fmt.Sprint(i)}})
 		waitAndReset(p, 20) // takes 50 ms
 	}
 	r := <-load
-	if t.Logf("%v, %v", r.Status, r.FirstError); r.OK()+r.Status[429] == 0 { // rounds have the same keys
-		t.Error("no request passed")
+	if passed := r.OK() + r.Status[429]; passed == 0 || r.Failed > 0 { // rounds have the same keys
+		t.Errorf("%d requests passed, and %d have no answer: %v, %v", passed, r.Failed, r.Status, r.FirstError)
 	}
 	p.Link.Heal()
-	return r
 }
 
 // endsWhileCallsAreOut ends Envoy while requests wait, and starts it again.

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,15 +42,7 @@ var metadataValues = []struct {
 	{"zero-byte", "5\x00", `const none`, 7},
 	{"8-bytes", "12345678", `12345678`, 7},
 	{"64-KiB", strings.Repeat("7", 64<<10), `\\\\k[0-9a-f]{32}`, 7},
-	{"letters", lettersOfLatin1(), `[^"]*ÿ`, 7},
-}
-
-// lettersOfLatin1 is each character above ASCII that takes one byte in ISO 8859-1.
-func lettersOfLatin1() (text string) {
-	for r := rune(0xa1); r <= 0xff; r++ {
-		text += string(r)
-	}
-	return text[:80] + "ÿ" // shorter than a key that is hashed
+	{"letters", "¡¢£¤¥¦§¨©ª«¬®¯°±²³´µ¶·¸¹º»¼½¾¿ÀÁÂÃÄÅÆÇÈÿ", `[^"]*ÿ`, 7}, // one byte each in ISO 8859-1
 }
 
 const metadataRules = `
@@ -172,17 +162,11 @@ func clientHeaders(t *testing.T, s *stack.Stack) {
 		if after, _ := strconv.ParseFloat(r.Header.Get("Retry-After"), 64); math.Abs(after-day) > 60 {
 			t.Errorf("Retry-After is %v s, and the day ends in %v s", after, day)
 		}
-		var problem struct {
-			Type     string
-			Status   int
-			Violated []string `json:"violated-policies"`
-		}
-		if err := json.Unmarshal([]byte(r.Body), &problem); err != nil {
-			t.Fatalf("body of the rejection: %v: %s", err, r.Body)
-		}
-		if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
-			len(problem.Violated) != 1 || problem.Violated[0] != "told" {
-			t.Errorf("problem: %+v", problem)
+		const exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",`
+		for _, part := range []string{exceeded, `,"violated-policies":["told"],`} {
+			if !strings.Contains(r.Body, part) {
+				t.Errorf("the body of the rejection has no %s: %s", part, r.Body)
+			}
 		}
 
 		// gRPC: status 200 of HTTP, RESOURCE_EXHAUSTED of gRPC (8).
@@ -196,10 +180,8 @@ func clientHeaders(t *testing.T, s *stack.Stack) {
 
 // Operators see each rule's decisions as one metric with labels.
 func operatorSees(t *testing.T, s *stack.Stack) {
-	want := regexp.MustCompile(`(?m)^weir_decisions{rule="told",decision="denied"} [1-9]`)
+	const denied = `weir_decisions{rule="told",decision="denied"}`
 	for _, p := range s.PoPs {
-		proc.Eventually(t, 10*time.Second, want.String(), func() bool {
-			return want.MatchString(do(t, p.Admin, http.MethodGet, "/stats/prometheus").Body)
-		})
+		proc.Eventually(t, 10*time.Second, denied, func() bool { return p.Metrics()[denied] > 0 })
 	}
 }

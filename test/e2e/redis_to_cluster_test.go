@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
-	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // movedRules deny with 503 what is not decided, so that nothing can hide.
@@ -36,47 +33,32 @@ func TestRedisToCluster(t *testing.T) {
 	t.Parallel()
 	proc.AwaitDay()
 	old, next := redistest.Start(t), redistest.StartCluster(t, 3, 0)
-	dir := proc.LogDir(t)
-	aggregator := region.New(t, region.Config{Dir: dir, Name: "global", Rules: movedRules, Program: "weir-global", Flags: []string{"--state", "off"}})
+	aggregator := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: movedRules, Program: "weir-global",
+		Flags: []string{"--state", "off"}})
 	aggregator.Start()
-	var replicas []*region.Region
-	var addrs []string
-	for i := range 3 {
-		r := region.New(t, region.Config{Dir: dir, Name: fmt.Sprint("replica-", i+1), Rules: movedRules, Flags: []string{
-			"--redis", old.Addr, "--redis-timeout", "1s", "--region", "eu", "--aggregator", aggregator.Addr, "--drain-wait", "4s"}})
-		r.Start()
-		replicas, addrs = append(replicas, r), append(addrs, r.Addr)
-	}
-	s := start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
-		b.SetCluster("weir_region", addrs...)
-	}})
+	s, replicas := startReplicas(t, 3, region.Config{Rules: movedRules, Flags: []string{"--redis", old.Addr,
+		"--redis-timeout", "1s", "--region", "eu", "--aggregator", aggregator.Addr, "--drain-wait", "4s"}},
+		1, func(*envoy.Bootstrap) {})
 
-	ctx, stop := context.WithCancel(t.Context())
-	results := make([]*drive.Result, 3)
-	var loads sync.WaitGroup
-	for i, path := range []string{"/exact", "/leased", "/shared"} {
-		loads.Go(func() {
-			results[i], _ = drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Conns: 2, PerSecond: 30, Until: time.Now().Add(time.Hour), Request: drive.Get(path)})
-		})
+	var loads []func() *drive.Result
+	for _, path := range []string{"/exact", "/leased", "/shared"} {
+		loads = append(loads, background(t, s, path, 30))
 	}
-	defer stop()
 	time.Sleep(5 * time.Second) // the limits are used up
 	runPage(t, old, next)
 	for _, r := range replicas {
 		r.Stop()
 		r.Argv[slices.Index(r.Argv, "--redis")+1] = strings.Join(next.Addrs(), ",")
 		r.Start()
-		proc.Eventually(t, 15*time.Second, r.Name+" is called again", func() bool { return called(s) == 3 })
+		awaitStat(t, s.PoPs[0], calledReplicas, 3)
 		if withheld := aggregator.Metrics()[`weir_region_withheld{region="eu"}`]; withheld != 0 || r.Metrics()["weir_reserve_in_use"] != 0 {
 			t.Errorf("the aggregator withholds %v of the region's share", withheld)
 		}
 	}
 	old.Kill()
 	time.Sleep(5 * time.Second)
-	stop()
-	loads.Wait()
 	for i, most := range []int64{200, 200, 100} {
-		r := results[i]
+		r := loads[i]()
 		if t.Logf("%v, slowest %v", r.Status, r.Slowest); r.OK() > most || r.OK() < 90 || r.Other(200, 429) > r.Sent()/100 {
 			t.Errorf("%v, at most %d of 200 and none beside 429; %d failed: %v", r.Status, most, r.Failed, r.FirstError)
 		}

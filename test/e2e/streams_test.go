@@ -3,14 +3,13 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -39,10 +38,7 @@ func TestStreams(t *testing.T) {
 			upstreams = append(upstreams, u)
 		})})
 	t.Run("slots", func(t *testing.T) {
-		for _, p := range s.PoPs {
-			freeInTheWholePoP(t, p)
-		}
-		slotsAreNotExceeded(t, s, &one, &two)
+		slotsAreFreeAndNotExceeded(t, s, &one, &two)
 		handOver(t, s, &one)
 	})
 	t.Run("shed rule", func(t *testing.T) {
@@ -72,47 +68,28 @@ func streams(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// holdSlots holds so many streams at a time, which only works with as many slots
-// free, and ends them.
-func holdSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int) {
-	t.Helper()
-	leave := fillSlots(t, s, upstream, slots)
-	leave()
-	proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
-}
-
-// fillSlots opens streams until so many are at the upstream. Their clients leave,
-// all at once, with the function that it returns.
+// fillSlots opens streams until so many are at the upstream, which only works with as many slots free. Their clients
+// leave, all at once, with the function that it returns.
 func fillSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var open sync.WaitGroup
-	leave = func() {
-		cancel()
-		open.Wait()
-	}
-	t.Cleanup(leave)
 	proc.Eventually(t, 15*time.Second, fmt.Sprintf("%d streams at a time", slots), func() bool {
 		if n := upstream.Now(); n < slots {
-			open.Go(func() { _ = stream(ctx, s.PoPs[n%len(s.PoPs)].Addr, "/stream?for=20s") })
+			go func() { _ = stream(ctx, s.PoPs[n%len(s.PoPs)].Addr, "/stream?for=20s") }()
 		}
 		return upstream.Now() == slots
 	})
-	return leave
+	return func() {
+		cancel()
+		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
+	}
 }
+
+// onItsOwn is a client that has a connection for each request.
+var onItsOwn = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // stream reads one response to its end, or to that of ctx.
 func stream(ctx context.Context, addr, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
-	if err != nil {
-		return err
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
+	_, _, err := page.Get(ctx, &onItsOwn, "http://"+addr+path)
 	return err
 }

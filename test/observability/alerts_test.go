@@ -29,12 +29,12 @@ type tested struct {
 	}
 }
 
-// files returns the files of a directory of alerts, by name.
-func files(t *testing.T, dir string) (names []string) {
+// files returns the names of the files of the repository that a pattern finds.
+func files(t *testing.T, pattern ...string) (names []string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(proc.Root(t), shipped, dir, "*.yaml"))
+	paths, err := filepath.Glob(filepath.Join(append([]string{proc.Root(t)}, pattern...)...))
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no files in %s: %v", dir, err)
+		t.Fatalf("no files %s: %v", pattern, err)
 	}
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))
@@ -46,7 +46,7 @@ func files(t *testing.T, dir string) (names []string) {
 func alerts(t *testing.T) map[string]alert {
 	t.Helper()
 	all := map[string]alert{}
-	for _, name := range files(t, "alerts") {
+	for _, name := range files(t, shipped, "alerts", "*.yaml") {
 		var file struct{ Groups []struct{ Rules []alert } }
 		if err := yaml.Unmarshal([]byte(read(t, shipped, "alerts", name)), &file); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -88,9 +88,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			t.Errorf("the runbook of %s has another title", name)
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(proc.Root(t), "docs", "runbooks", "*.md"))
-	if err != nil || len(pages) != len(all) {
-		t.Errorf("%d runbooks for %d alerts, %v", len(pages), len(all), err)
+	if pages := files(t, "docs", "runbooks", "*.md"); len(pages) != len(all) {
+		t.Errorf("%d runbooks for %d alerts", len(pages), len(all))
 	}
 }
 
@@ -98,7 +97,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 func TestAlertsFireAndStayQuiet(t *testing.T) {
 	t.Parallel()
 	fires, quiet := map[string]bool{}, map[string]bool{}
-	for _, name := range files(t, "alerts/tests") {
+	for _, name := range files(t, shipped, "alerts", "tests", "*.yaml") {
 		var file tested
 		if err := yaml.Unmarshal([]byte(read(t, shipped, "alerts", "tests", name)), &file); err != nil {
 			t.Fatalf("%s: %v", name, err)

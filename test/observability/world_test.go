@@ -132,12 +132,8 @@ func (w *world) await(t *testing.T, expr string) {
 	t.Helper()
 	since := time.Now()
 	proc.Await(t, time.Minute, expr, func() string {
-		all, err := w.numbers(expr, since)
-		switch {
-		case err != nil:
-			return err.Error()
-		case len(all) == 0:
-			return "no series"
+		if has, err := w.hasNumbers(expr, since); err != nil || !has {
+			return fmt.Sprint("no number, ", err)
 		}
 		return ""
 	})

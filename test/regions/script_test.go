@@ -80,24 +80,24 @@ expect:
 `))(t)
 	eu := &drive.Result{Seconds: map[int64]drive.Second{1005: {OK: 103}}}
 	us := &drive.Result{Seconds: map[int64]drive.Second{1010: {OK: 107}}, Elapsed: 20 * time.Second} // 5 + 5 × 20 and 2
-	mark := func(at time.Duration, one, two float64) Mark {
-		return Mark{At: at, Alone: map[alone]float64{{"eu", "one"}: one, {"us", "two"}: two}}
-	}
 	for _, c := range []struct {
 		one, two float64 // by PoPs alone
 		want     string
 	}{{3, 2, "ok ok ok ok ok"}, {2, 1, "FAILS ok FAILS short short"}} {
-		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{eu, us}, first: mark(0, 50, 70),
-			marks: map[time.Duration]Mark{20 * time.Second: mark(20*time.Second, 50+c.one, 70+c.two)}}
-		for at := time.Second; at < 20*time.Second; at += time.Second {
-			m := mark(at, 50, 70)
+		mark := func(at time.Duration) Mark {
+			m := Mark{At: at, Alone: map[alone]float64{{"eu", "one"}: 50, {"us", "two"}: 70}}
 			if at > 5*time.Second {
 				m.Alone[alone{"eu", "one"}] += c.one
 			}
 			if at > 10*time.Second {
 				m.Alone[alone{"us", "two"}] += c.two
 			}
-			p.watched = append(p.watched, m)
+			return m
+		}
+		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{eu, us}, first: mark(0),
+			marks: map[time.Duration]Mark{20 * time.Second: mark(20 * time.Second)}}
+		for at := time.Second; at < 20*time.Second; at += time.Second {
+			p.watched = append(p.watched, mark(at))
 		}
 		var got []string
 		for _, row := range p.Judge() {

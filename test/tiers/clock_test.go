@@ -63,14 +63,6 @@ func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 	return c
 }
 
-// hears waits until eu knows its share by the clock that its Redis shows now.
-func (c *clockTest) hears() {
-	c.t.Helper()
-	answered := func() float64 { return c.eu.Metrics()[`weir_aggregator_calls_total{result="answered"}`] }
-	before := answered()
-	proc.Eventually(c.t, time.Minute, "the aggregator answers eu", func() bool { return answered() > before+4 })
-}
-
 // segment is a time in which the clock of eu's Redis does not change.
 type segment struct {
 	ahead       time.Duration
@@ -85,15 +77,16 @@ func (s *segment) windows(length, ahead time.Duration) int {
 
 // grants are what one holder was granted of one key, and the calls that failed it.
 type grants struct {
-	region, rule string
-	at           []time.Time
-	calls        int
-	failed       int // undecided, or answered late
+	region *replica
+	rule   string
+	at     []time.Time
+	calls  int
+	failed int // undecided, or answered late
 }
 
 // ask asks for single units until done is closed.
-func (g *grants) ask(t *testing.T, r *replica, key string, done <-chan struct{}) {
-	h := r.newHolder()
+func (g *grants) ask(t *testing.T, key string, done <-chan struct{}) {
+	h := g.region.newHolder()
 	h.budget = clockBudget
 	for {
 		select {
@@ -113,15 +106,18 @@ func (g *grants) ask(t *testing.T, r *replica, key string, done <-chan struct{})
 }
 
 // under asks both regions for more than all limits while the clock of eu's Redis is set to each
-// of the offsets for so long.
-func (c *clockTest) under(key string, length time.Duration, offsets ...time.Duration) (segments []segment, all []*grants) {
+// of the offsets for so long. The shared limit may be granted in so many windows more.
+func (c *clockTest) under(key string, more int, length time.Duration, offsets ...time.Duration) {
 	c.t.Helper()
-	all = []*grants{{region: "eu", rule: "shared"}, {region: "eu", rule: "window"}, {region: "eu", rule: "sliding"}, {region: "eu", rule: "bucket"}, {region: "us", rule: "shared"}}
+	var segments []segment
+	all := []*grants{{region: c.us, rule: "shared"}}
+	for _, rule := range []string{"shared", "window", "sliding", "bucket"} {
+		all = append(all, &grants{region: c.eu, rule: rule})
+	}
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	for _, g := range all {
-		of := map[string]*replica{"eu": c.eu, "us": c.us}[g.region]
-		running.Go(func() { g.ask(c.t, of, key, done) })
+		running.Go(func() { g.ask(c.t, key, done) })
 	}
 	for _, ahead := range offsets {
 		s := segment{ahead: ahead, from: time.Now()}
@@ -138,46 +134,40 @@ func (c *clockTest) under(key string, length time.Duration, offsets ...time.Dura
 	for _, g := range all {
 		for _, s := range segments {
 			if !slices.ContainsFunc(g.at, func(at time.Time) bool { return s.from.Before(at) && at.Before(s.until) }) {
-				c.t.Errorf("%s: %s was granted nothing for %v while Redis was %v ahead", g.region, g.rule, s.until.Sub(s.from), s.ahead)
+				c.t.Errorf("%s: %s was granted nothing for %v while Redis was %v ahead",
+					g.region.Name, g.rule, s.until.Sub(s.from), s.ahead)
 			}
 		}
 		if g.failed > 1+g.calls/20 {
-			c.t.Errorf("%s: %s: of %d calls %d were undecided or late", g.region, g.rule, g.calls, g.failed)
+			c.t.Errorf("%s: %s: of %d calls %d were undecided or late", g.region.Name, g.rule, g.calls, g.failed)
 		}
 	}
-	return segments, all
+	c.within(segments, all, more)
 }
 
-// sum is what was granted of a rule.
-func sum(all []*grants, rule string) (n int) {
-	for _, g := range all {
-		if g.rule == rule {
-			n += len(g.at)
-		}
-	}
-	return n
-}
-
-// within checks what eu's own limits admitted, and returns how many windows of the shared limit there were by the clock of
-// the aggregator.
-func (c *clockTest) within(segments []segment, all []*grants) (windows int) {
+// within checks what eu's own limits admitted, and the shared one in its windows by the clock of the aggregator and so
+// many more.
+func (c *clockTest) within(segments []segment, all []*grants, more int) {
 	c.t.Helper()
 	begin, end := segments[0].from, segments[len(segments)-1].until
-	own := 0
+	own, shared := 0, more+(&segment{from: begin, until: end}).windows(sharedWindow, 0)
 	for _, s := range segments {
 		own += s.windows(ownWindow, s.ahead)
 	}
-	if n, most := sum(all, "window"), 50*own; n > most {
-		c.t.Errorf("window: %d were granted, at most %d in %d windows", n, most, own)
-	}
-	if n, most := sum(all, "sliding"), 50*own; n > most {
-		c.t.Errorf("sliding: %d were granted, at most %d in %d windows", n, most, own)
-	}
 	// A step may fill the bucket anew: 10 units; 10 more may be out on lease when it does.
-	if n, most := sum(all, "bucket"), 10*int(end.Sub(begin)/time.Second+1)+20*len(segments); n > most {
-		c.t.Errorf("bucket: %d were granted, at most %d", n, most)
+	bucket := 10*int(end.Sub(begin)/time.Second+1) + 20*len(segments)
+	bounds := map[string]int{"window": 50 * own, "sliding": 50 * own, "bucket": bucket, "shared": 400 * shared}
+	for rule, most := range bounds {
+		n := 0
+		for _, g := range all {
+			if g.rule == rule {
+				n += len(g.at)
+			}
+		}
+		if n > most {
+			c.t.Errorf("%s: %d were granted, at most %d in %d windows, and %d of the shared limit", rule, n, most, own, shared)
+		}
 	}
-	return (&segment{from: begin, until: end}).windows(sharedWindow, 0)
 }
 
 // The clock of a region's Redis is wrong by an hour, is set while it runs, and is wrong the other
@@ -185,11 +175,7 @@ func (c *clockTest) within(segments []segment, all []*grants) (windows int) {
 func TestRegionWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	c := startClocks(t, "eu", -time.Hour)
-	segments, all := c.under("connected", ownWindow+2*time.Second, -time.Hour, time.Hour, 0)
-	windows := c.within(segments, all)
-	if n := sum(all, "shared"); n > 400*windows {
-		t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*windows, windows)
-	}
+	c.under("connected", 0, ownWindow+2*time.Second, -time.Hour, time.Hour, 0)
 }
 
 // The clock of the aggregator's Redis is set back ten minutes: the aggregator decides nothing and says so in its health,
@@ -197,7 +183,9 @@ func TestRegionWithAWrongClock(t *testing.T) {
 func TestClockOfTheAggregatorIsSetBack(t *testing.T) {
 	t.Parallel()
 	c := startClocks(t, "global", 0)
-	c.hears()
+	answered := func() float64 { return c.eu.Metrics()[`weir_aggregator_calls_total{result="answered"}`] }
+	before := answered()
+	proc.Eventually(t, time.Minute, "eu knows its share", func() bool { return answered() > before+4 })
 	c.wasSet = func(ahead time.Duration) {
 		want, reason := http.StatusOK, ""
 		if ahead < 0 {
@@ -206,12 +194,8 @@ func TestClockOfTheAggregatorIsSetBack(t *testing.T) {
 		proc.Eventually(t, time.Minute, fmt.Sprint("the health of the aggregator is ", want), func() bool { return c.healthIs(want, reason) })
 	}
 	for _, step := range []struct{ ahead, length time.Duration }{{-10 * time.Minute, ownWindow}, {0, sharedWindow}} {
-		segments, all := c.under(step.ahead.String(), step.length+2*time.Second, step.ahead)
-		windows := c.within(segments, all)
 		// In the window that runs when the clock is set back regions have their shares beside what was granted.
-		if n := sum(all, "shared"); n > 400*(windows+1) {
-			t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*(windows+1), windows)
-		}
+		c.under(step.ahead.String(), 1, step.length+2*time.Second, step.ahead)
 	}
 	if n := c.aggregator.Metrics()["weir_aggregator_undecided"]; n != 0 {
 		t.Errorf("weir_aggregator_undecided is %v when all is as before", n)

@@ -98,20 +98,18 @@ func (s *side) within(argv ...string) []string {
 // to the namespace in which its thread was when it made it.
 func (s *side) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		runtime.UnlockOSThread()
 		return nil, err
 	}
 	defer func() { _ = home.Close() }()
 	if err := unix.Setns(int(s.file.Fd()), unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("entering side %s: %w", s.device, err)
 	}
 	conn, dialErr := new(net.Dialer).DialContext(ctx, network, addr)
 	if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
 		panic(err) // the thread would go on in the wrong network
 	}
-	runtime.UnlockOSThread()
 	return conn, dialErr
 }

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -36,12 +37,10 @@ type split struct {
 
 // The network between two sides of a region fails, and both sides go on serving.
 //
-// What is admitted then: the master on the minority side grants no more than the
-// limit of a window, since it alone decides on its keys; it stops when the
-// other masters have been silent for cluster-node-timeout. On the majority side its
-// replica takes over with what it had received until the cut, and grants no more
-// than the limit less that. So a window admits at most two limits, less what had
-// been replicated. A service on either side asks no other master.
+// What is admitted then: the master on the minority side grants no more than the limit of a window, since it alone
+// decides on its keys; it stops when the other masters have been silent for cluster-node-timeout. On the majority side
+// its replica takes over with what it had received until the cut, and grants no more than the limit less that. So a
+// window admits at most two limits, less what had been replicated. A service on either side asks no other master.
 func TestRegionSplits(t *testing.T) {
 	t.Parallel()
 	s := startSplit(t)
@@ -63,22 +62,17 @@ func TestRegionSplits(t *testing.T) {
 
 	s.cable.cut(t)
 	all := append(slices.Clone(mine), others...)
-	granted := s.takeAll(s.b, all) // by the master that is cut off
-	s.await(s.a, roomy, true)      // the replica has taken over
+	granted := map[want]int{}
+	s.takeAll(s.b, all, granted) // by the master that is cut off
+	s.await(s.a, roomy, true)    // the replica has taken over
 	s.await(s.b, roomy, false)
-	split := false
-	for want, n := range s.takeAll(s.a, all) {
-		granted[want] += n
-		split = split || granted[want] > splitLimit
-	}
-	if !split {
+	s.takeAll(s.a, all, granted)
+	if slices.Max(slices.Collect(maps.Values(granted))) <= splitLimit {
 		t.Errorf("no key is granted more than one limit: the region is not split: %v", granted)
 	}
 	s.cable.mend(t)
 	s.await(s.b, roomy, true)
-	for want, n := range s.takeAll(s.b, all) {
-		granted[want] += n
-	}
+	s.takeAll(s.b, all, granted)
 	for want, n := range granted {
 		most := 2 * splitLimit
 		if slices.Contains(others, want.key) {
@@ -101,17 +95,16 @@ func TestRegionSplits(t *testing.T) {
 // want is a key of a rule.
 type want struct{ rule, key string }
 
-// takeAll takes what a side grants of keys of both rules.
-func (s *split) takeAll(side *replica, keys []string) map[want]int {
-	granted, mu := map[want]int{}, new(sync.Mutex)
+// takeAll takes what a side grants of keys of both rules, and adds it.
+func (s *split) takeAll(side *replica, keys []string, granted map[want]int) {
+	var mu sync.Mutex
 	proc.Together(2*len(keys), func(i int) {
 		w := want{[]string{"exact", "leased"}[i%2], keys[i/2]}
 		n := side.take(w.rule, w.key, 2*splitLimit)
 		mu.Lock()
 		defer mu.Unlock()
-		granted[w] = n
+		granted[w] += n
 	})
-	return granted
 }
 
 // await waits until a side decides on a key, or does not.

@@ -2,7 +2,6 @@ package scripts
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 	"github.com/weirlimit/weir/test/regions"
@@ -221,22 +221,16 @@ func (p *streams) ask(s *stream) {
 
 // get returns a status of 0 if there was no answer, and an error if the stream did not end well.
 func (p *streams) get(s *stream) (status int, err error) {
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.pops[s.pop].Addr+p.path, nil)
-	if err != nil {
+	resp, _, err := page.Get(p.t.Context(), &onItsOwn, "http://"+p.pops[s.pop].Addr+p.path,
+		"x-play", "one", "x-lasts", s.lasts.String(), "x-uses", fmt.Sprint(s.uses), "x-max", fmt.Sprint(2*s.uses))
+	if resp == nil {
 		return 0, err
 	}
-	req.Close = true
-	for name, value := range map[string]string{"x-play": "one", "x-lasts": s.lasts.String(), "x-uses": strconv.FormatInt(s.uses, 10), "x-max": strconv.FormatInt(2*s.uses, 10)} {
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode, err
 }
+
+// onItsOwn is a client that has a connection for each request.
+var onItsOwn = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // exact is what one exact limiter lets the same streams use, of which each takes what it declares until it ends. With deaths the
 // streams that were open when their Envoy was killed never end.
