@@ -3,6 +3,7 @@ package accesslog
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -13,34 +14,13 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// formatIn is the first json_format below a value of YAML.
-func formatIn(value any) map[string]any {
-	var below []any
-	switch v := value.(type) {
-	case map[string]any:
-		if format, found := v["json_format"].(map[string]any); found {
-			return format
-		}
-		for _, one := range v {
-			below = append(below, one)
-		}
-	case []any:
-		below = v
-	}
-	for _, one := range below {
-		if format := formatIn(one); format != nil {
-			return format
-		}
-	}
-	return nil
-}
-
 // TestShipped: the log of envoy/pop.yaml has all inputs of the rules that make run, weir rules init and compose begin with.
 func TestShipped(t *testing.T) {
 	root := proc.Root(t)
-	var config any
-	fatal.If(t, yaml.Unmarshal(golden.Content(t, filepath.Join(root, "envoy/pop.yaml")), &config))
-	fields := formatIn(config)
+	_, format, _ := strings.Cut(string(golden.Content(t, filepath.Join(root, "envoy/pop.yaml"))), "json_format:\n")
+	format, _, _ = strings.Cut(format, "\n\n")
+	var fields map[string]any
+	fatal.If(t, yaml.Unmarshal([]byte(format), &fields))
 	fields["time"], fields["ms"] = "2026-11-26T14:37:20.198Z", 7
 	line := fatal.Get(json.Marshal(fields))(t)
 	var l Line

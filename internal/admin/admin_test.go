@@ -3,14 +3,17 @@ package admin
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 )
 
-func get(h http.Handler, path string) (int, string) {
+// answers checks what a handler answers to a path; any text if none is given.
+func answers(t *testing.T, h http.Handler, path string, status int, text string) {
+	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-	return w.Code, w.Body.String()
+	if w.Code != status || text != "" && w.Body.String() != text {
+		t.Errorf("%s: %d %q, want %d %q", path, w.Code, w.Body, status, text)
+	}
 }
 
 func TestHandler(t *testing.T) {
@@ -20,31 +23,21 @@ func TestHandler(t *testing.T) {
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir 1\n")) }),
 		API:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("an answer of the API\n")) }),
 	})
-	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "weir 1", "/v1/rules": "of the API"} {
-		if code, body := get(h, path); code != 200 || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-	}
+	answers(t, h, "/healthz", 200, "ok\n")
+	answers(t, h, "/readyz", 200, "ready\n")
+	answers(t, h, "/metrics", 200, "weir 1\n")
+	answers(t, h, "/v1/rules", 200, "an answer of the API\n")
 	ready.Block("two replicas")
 	ready.Block("draining")
 	ready.Block("draining")
-	if code, body := get(h, "/readyz"); code != 503 || body != "not ready: two replicas\nnot ready: draining\n" {
-		t.Errorf("/readyz with two reasons: %d %s", code, body)
-	}
-	if code, _ := get(h, "/healthz"); code != 200 {
-		t.Errorf("/healthz follows readiness: %d", code)
-	}
+	answers(t, h, "/readyz", 503, "not ready: two replicas\nnot ready: draining\n")
+	answers(t, h, "/healthz", 200, "ok\n") // whether it is ready or not
 	ready.Allow("two replicas")
 	ready.Allow("draining")
-	if code, _ := get(h, "/readyz"); code != 200 {
-		t.Errorf("/readyz when the reasons are gone: %d", code)
-	}
-	if code, _ := get(h, "/debug/pprof/"); code != 404 {
-		t.Errorf("profiles without being asked for: %d", code)
-	}
-	if code, _ := get(Handler(Config{Ready: ready, Metrics: http.NotFoundHandler(), Profiles: Profiles()}), "/debug/pprof/"); code != 200 {
-		t.Errorf("profiles: %d", code)
-	}
+	answers(t, h, "/readyz", 200, "ready\n")
+	answers(t, h, "/debug/pprof/", 404, "") // nobody has asked for profiles
+	h = Handler(Config{Ready: ready, Metrics: http.NotFoundHandler(), Profiles: Profiles()})
+	answers(t, h, "/debug/pprof/", 200, "")
 }
 
 // A process has started once it has been ready, and not before; nothing takes that back.
@@ -54,19 +47,13 @@ func TestStarted(t *testing.T) {
 	ready.Block("no redis")
 	ready.Block("no rules")
 	ready.Allow("no redis")
-	if code, body := get(h, "/startedz"); code != 503 || body != "not ready: no rules\n" {
-		t.Errorf("/startedz before it was ready: %d %s", code, body)
-	}
+	answers(t, h, "/startedz", 503, "not ready: no rules\n")
 	ready.Allow("no rules")
 	ready.Block("undecided")
-	for path, want := range map[string]int{"/startedz": 200, "/readyz": 503} {
-		if code, body := get(h, path); code != want {
-			t.Errorf("%s after it was ready: %d %s, want %d", path, code, body, want)
-		}
-	}
-	if code, _ := get(Handler(Config{Ready: new(Readiness), Metrics: http.NotFoundHandler()}), "/startedz"); code != 200 {
-		t.Errorf("/startedz of one that was ready at once: %d", code)
-	}
+	answers(t, h, "/startedz", 200, "started\n")
+	answers(t, h, "/readyz", 503, "not ready: undecided\n")
+	h = Handler(Config{Ready: new(Readiness), Metrics: http.NotFoundHandler()}) // ready at once
+	answers(t, h, "/startedz", 200, "started\n")
 }
 
 // TestNotify: each subscriber is notified at once and of each change.

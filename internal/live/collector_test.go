@@ -153,11 +153,9 @@ func TestWatch(t *testing.T) {
 // Two who tap are shown what both want; a tap is divided among those who report.
 func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{})
-		d := s.collectors[0]
+		d := start(t, 1, live.Config{}).collectors[0]
 		login := &quotav1.Tap{Rule: "login", Key: []byte("ann"), Outcome: quotav1.Outcome_OUTCOME_DENIED, PerSecond: 100}
-		renew, end := d.Begin(t.Context(), login)
-		defer end()
+		renew, _ := d.Begin(t.Context(), login)
 		var a *quotav1.ReportResponse
 		for range 2 { // the second time all are known
 			for w := range uint64(4) {
@@ -198,12 +196,10 @@ func TestTap(t *testing.T) {
 // Counts of the same key are added, with their errors; what a rule did is summed, and compared with the limit.
 func TestView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{PerSecond: func(rule, override string, key []byte) float64 {
+		d := start(t, 1, live.Config{PerSecond: func(rule, override string, key []byte) float64 {
 			return map[string]float64{"login  ann": 10, "login gold ann": 100}[rule+" "+override+" "+string(key)]
-		}})
-		d := s.collectors[0]
-		renew, end := d.Begin(t.Context(), nil)
-		defer end()
+		}}).collectors[0]
+		renew, _ := d.Begin(t.Context(), nil)
 		for round := range uint64(4) {
 			for i, pop := range []string{"fra1", "fra2"} {
 				m := report(pop, uint64(i))
@@ -243,27 +239,26 @@ func TestView(t *testing.T) {
 // before counts only where no other worker is heard.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, 1, live.Config{})
-		_, end := s.collectors[0].Begin(t.Context(), nil)
-		defer end()
+		d := start(t, 1, live.Config{}).collectors[0]
+		d.Begin(t.Context(), nil)
 		for w := range uint64(8) {
 			m := report("fra1", w)
 			if w == 5 {
 				of := m.Members[0]
 				of.RulesVersion, of.RulesRevision, of.DegradedMs, of.Error = "old", 1, 700, "no call can be made"
 			}
-			take(t, s.collectors[0], m)
+			take(t, d, m)
 		}
 		time.Sleep(time.Second)
-		v := see(t, s.collectors[0])
+		v := see(t, d)
 		m := v.Members[len(v.Members)-1]
 		if len(v.Members) != 2 || m.Name != "fra1" || m.Workers != 8 || m.Keys != 80 || m.Places != 800 || m.RulesVersion != "old" || m.RulesRevision != 1 || m.DegradedMs != 700 || m.Error == "" {
 			t.Errorf("%+v", v.Members)
 		}
 		time.Sleep(4 * time.Second)
-		take(t, s.collectors[0], report("fra1", 7))
+		take(t, d, report("fra1", 7))
 		time.Sleep(time.Second)
-		v = see(t, s.collectors[0])
+		v = see(t, d)
 		if m := v.Members[len(v.Members)-1]; m.Workers != 8 || m.Keys != 80 || m.RulesVersion != "new" || m.DegradedMs != 0 || m.Error != "" {
 			t.Errorf("one worker is heard, and the others were: %+v", m)
 		}

@@ -33,18 +33,17 @@ func TestOthersMembers(t *testing.T) {
 			"2 de b  0 1 0, 1 de a  5 3 0"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := start(t, 1, c.config)
-			_, end := s.collectors[0].Begin(t.Context(), nil)
-			defer end()
+			d := start(t, 1, c.config).collectors[0]
+			d.Begin(t.Context(), nil)
 			m := report("fra1", 1)
 			m.Region, m.Members = "de", nil
 			for _, of := range c.members {
 				m.Members = append(m.Members, proto.CloneOf(of))
 			}
-			take(t, s.collectors[0], m)
+			take(t, d, m)
 			time.Sleep(time.Second)
 			var got []string
-			for _, m := range see(t, s.collectors[0]).Members {
+			for _, m := range see(t, d).Members {
 				if m.Name == "replica0" {
 					continue
 				}
@@ -76,10 +75,8 @@ func TestRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := start(t, 1, c.config)
-				d := s.collectors[0]
-				renew, end := d.Begin(t.Context(), nil)
-				defer end()
+				d := start(t, 1, c.config).collectors[0]
+				renew, _ := d.Begin(t.Context(), nil)
 				taken := 0
 				for i := range 3000 {
 					_, err := d.Take("198.51.100.1", c.lie(i))
@@ -119,9 +116,9 @@ func names(v *live.View) (all []string) {
 // The largest numbers, and rules that nobody has, spoil neither what others show nor what the region passes up.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &aggregator{left: time.Minute, answer: &quotav1.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotav1.Tap{PerSecond: 1000}}}
-		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, Known: func(rule string) bool { return rule == "login" }})
-		d := s.collectors[0]
+		up := watching("eu")
+		known := func(rule string) bool { return rule == "login" }
+		d := start(t, 1, live.Config{Region: "eu", Aggregator: up, Known: known}).collectors[0]
 		const most = 1<<53 - 1
 		for range 8 {
 			for w := range uint64(20) {
@@ -163,7 +160,7 @@ func TestNumbers(t *testing.T) {
 // What a region passes up fits into one message, however much there is.
 func TestLargeRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &aggregator{left: time.Minute, answer: &quotav1.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotav1.Tap{PerSecond: 1000}}}
+		up := watching("eu")
 		s := start(t, 1, live.Config{Region: "eu", Aggregator: up, MaxBytes: 1 << 28})
 		long := strings.Repeat("l", 120)
 		for range 4 {

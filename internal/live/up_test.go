@@ -22,7 +22,13 @@ type aggregator struct {
 	answer *quotav1.ReportResponse
 	got    []*quotav1.ReportRequest
 	to     *live.Collector // takes the reports in the place of answer; nil: nobody
-	region string
+	region string          // whose reports it gets
+}
+
+// watching is one that watches and taps, and gets the reports of a region.
+func watching(region string) *aggregator {
+	tap := &quotav1.ReportResponse{Protocol: 1, WatchMs: 60_000, Tap: &quotav1.Tap{PerSecond: 1000}}
+	return &aggregator{region: region, left: time.Minute, answer: tap}
 }
 
 func (a *aggregator) Watched() time.Duration {
@@ -38,9 +44,6 @@ func (a *aggregator) Report(_ context.Context, m *quotav1.ReportRequest) (*quota
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m.Protocol, m.ProtocolMax, m.Holder, m.Region = 1, 1, []byte("0123456789abcdef"), a.region
-	if a.region == "" {
-		m.Region = "eu"
-	}
 	a.got = append(a.got, m)
 	if a.to != nil {
 		return a.to.Take("192.0.2."+m.Region, proto.CloneOf(m))

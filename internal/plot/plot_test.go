@@ -1,16 +1,13 @@
 package plot
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/two.svg anew")
 
 // Two panels, of which the second has the smallest point, have the same axes.
 func TestSVG(t *testing.T) {
@@ -18,14 +15,7 @@ func TestSVG(t *testing.T) {
 		{"one <1>", []Line{{"up", false, []Point{{0, 60}, {30, 100}}}, {"down", true, []Point{{0, 90}, {60, 70}}}}},
 		{"two", []Line{{"up", false, []Point{{0, 52}, {60, 52}}}, {"down", true, nil}}},
 	}}
-	got := fatal.Get(c.SVG())(t)
-	const file = "testdata/two.svg"
-	if *update {
-		fatal.If(t, os.WriteFile(file, []byte(got), 0o666))
-	}
-	if want, err := os.ReadFile(file); err != nil || got != string(want) {
-		t.Errorf("%s is another plot (%v)", file, err)
-	}
+	golden.Same(t, "testdata/two.svg", fatal.Get(c.SVG())(t))
 }
 
 // A point that is no number, or without end, is an error that names it, and so is a chart without points.

@@ -1,18 +1,16 @@
 package version
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/golden"
 )
 
 // The newest entry of the changelog is that of this version.
 func TestChangelog(t *testing.T) {
-	text, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := golden.Content(t, "../../CHANGELOG.md")
 	heading := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(string(text))
 	if heading == nil || "v"+heading[1] != Version {
 		t.Errorf("the newest heading is %q, the version %s: they must be the same", heading, Version)
@@ -28,8 +26,8 @@ func TestDeployed(t *testing.T) {
 	for file, states := range map[string]string{
 		"chart/Chart.yaml": "\nversion: " + number + "\nappVersion: " + Version + "\n", "envoy-gateway.yaml": "image: weir:" + number + " ", "istio-gateway.yaml": "image: weir:" + number + " ",
 	} {
-		if text, err := os.ReadFile("../../deploy/" + file); err != nil || !strings.Contains(string(text), states) {
-			t.Errorf("deploy/%s does not state %q: %v", file, states, err)
+		if text := string(golden.Content(t, "../../deploy/"+file)); !strings.Contains(text, states) {
+			t.Errorf("deploy/%s does not state %q", file, states)
 		}
 	}
 }

@@ -24,8 +24,7 @@ func (s *system) becomes(path, user string, status int) {
 func TestWay(t *testing.T) {
 	s := start(t, "")
 	began := time.Now()
-	s.Open("/")
-	s.See("There are no rules.")
+	s.shows("/", "There are no rules.")
 	s.health("unknown", "No PoP reports")
 	loaded := browser.Eval[int](s.Browser, `[...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
 		.filter(e => !e.name.includes("/v1/")).reduce((n, e) => n + e.encodedBodySize, 0)`)
@@ -41,9 +40,7 @@ func TestWay(t *testing.T) {
 	s.write(strings.Replace(s.typed(), "- name: login\n", "- name: login\n    mode: shadow\n", 1))
 	s.apply("login on trial")
 	s.traffic("/login", "eve", hostile[0])
-	s.Open("/#/rule/login")
-	s.See("would be rejected")
-	s.See(hostile[0])
+	s.shows("/#/rule/login", "would be rejected", hostile[0])
 	s.safe("a rule")
 	s.See("3 requests per minute per x-user · /login · on trial: rejects nothing · exact · admits if the region is unavailable")
 	s.See("Whom the trial login would hit")
@@ -57,8 +54,7 @@ func TestWay(t *testing.T) {
 	s.sound("on a screen", map[string]string{"/#/": pages["/#/"], "/#/find/login": pages["/#/find/orders"], "/#/fleet": pages["/#/fleet"], "/#/rule/login": pages["/#/rule/orders"]})
 	s.Open("/")
 	s.health("warn", "Most requests are rejected")
-	s.Open("/#/rule/login")
-	s.See("· /login · enforced · exact ·")
+	s.shows("/#/rule/login", "· /login · enforced · exact ·")
 	s.Lose("would hit") // what it did on trial is not what it does enforced
 	if url := s.value("Path or URL"); url != "/login" {
 		t.Errorf("the request to test has the path %s", url)
@@ -67,9 +63,7 @@ func TestWay(t *testing.T) {
 	s.See("No rule rejects it, by what counters hold now.") // another user has a counter of its own
 	s.See("login on trial")
 	s.Click("Roll back")
-	s.Fill("Reason", "too strict")
-	s.Click("Roll back")
-	s.See("has the rules of")
+	s.because("too strict", "Roll back", "has the rules of")
 	s.becomes("/login", "eve", http.StatusOK)
 	t.Logf("from nothing to a rule that was rolled back in %v", time.Since(began))
 	s.well("the way")
@@ -98,9 +92,7 @@ func (s *system) typed() string {
 func (s *system) apply(why string) {
 	s.Helper()
 	s.See("No mistakes.")
-	s.Fill("Reason", why)
-	s.Click("Apply")
-	s.See("is the newest one.")
+	s.because(why, "Apply", "is the newest one.")
 }
 
 func quoted(v any) string {
@@ -112,9 +104,7 @@ func quoted(v any) string {
 func (s *system) limitKey(limit, reason string) {
 	s.Click("Limit this key")
 	s.Fill("Limit", limit)
-	s.Fill("Reason", reason)
-	s.Click("Limit this key")
-	s.See("The key has its own limit now.")
+	s.because(reason, "Limit this key", "The key has its own limit now.")
 }
 
 // The busiest key gets a limit of its own from its row, and loses it again; a candidate is tried; both are what the PoP decides.
@@ -139,11 +129,8 @@ func TestAmendments(t *testing.T) {
 	s.See("keys. In the baseline of")
 	name := browser.Eval[string](s.Browser, `[...document.querySelectorAll("button")].find(b => b.innerText.startsWith("Try ")).innerText`)
 	s.Click(name)
-	s.Fill("Reason", "is it enough?")
-	s.Click("Try it")
-	s.See("The candidate is counted now.")
-	s.Open("/#/rule/orders")
-	s.See("orders@candidate")
+	s.because("is it enough?", "Try it", "The candidate is counted now.")
+	s.shows("/#/rule/orders", "orders@candidate")
 	s.well("amendments")
 }
 
@@ -157,10 +144,7 @@ func TestShedRule(t *testing.T) {
       classes: [{ class: critical, match: { path: /checkout } }]
 `)
 	s.traffic("/orders", "ann")
-	s.Open("/#/rule/overload")
-	s.See("It sheds load at each PoP alone")
-	s.See("capacity: 200")
-	s.See("admitted")
+	s.shows("/#/rule/overload", "It sheds load at each PoP alone", "capacity: 200", "admitted")
 	for _, of := range []string{"Keys that come most", "Try a limit", "demand"} {
 		s.Lose(of)
 	}
@@ -184,9 +168,7 @@ func TestLostRace(t *testing.T) {
 	s.call(http.MethodPut, "/v1/rules", fmt.Sprintf(`{"document":%q,"why":"I was faster"}`, strings.Replace(now.Document, "20/1s", "30/1s", 1)), "If-Match", tag)
 	s.write(strings.Replace(now.Document, "20/1s", "40/1s", 1))
 	s.See("No mistakes.")
-	s.Fill("Reason", "mine")
-	s.Click("Apply")
-	s.See("I was faster")
+	s.because("mine", "Apply", "I was faster")
 	s.Click("Back to the editor")
 	s.still("40/1s")
 	if s.answer("/v1/rules", &now); !strings.Contains(now.Document, "30/1s") {

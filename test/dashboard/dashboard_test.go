@@ -110,6 +110,23 @@ func (s *system) traffic(path string, users ...string) {
 	s.Cleanup(func() { stop(); all.Wait() })
 }
 
+// shows opens a page, and waits until it has these texts.
+func (s *system) shows(page string, texts ...string) {
+	s.Helper()
+	s.Open(page)
+	for _, text := range texts {
+		s.See(text)
+	}
+}
+
+// because gives a reason, clicks a button, and waits until the page has a text.
+func (s *system) because(reason, button, text string) {
+	s.Helper()
+	s.Fill("Reason", reason)
+	s.Click(button)
+	s.See(text)
+}
+
 // health waits until the banner has a level and a text.
 func (s *system) health(level, text string) {
 	s.Helper()
@@ -199,8 +216,7 @@ func (s *system) sound(how string, pages map[string]string) {
 	script := axe(s.T)
 	for page, text := range pages {
 		s.Open("/")
-		s.Open(page)
-		s.See(text)
+		s.shows(page, text)
 		if strings.HasPrefix(page, "/#/rule/") && page != "/#/rule/missing" {
 			s.See("Limit this key")
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/weirlimit/weir/api/admin/v1"
 	"github.com/weirlimit/weir/test/kit/browser"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -35,8 +36,7 @@ func TestAggregator(t *testing.T) {
 		s.traffic("/shared", "ann")
 	}
 	s.Browser = browser.Start(t, "http://"+global.Admin)
-	s.Open("/#/fleet")
-	s.See("us")
+	s.shows("/#/fleet", "us")
 	proc.Eventually(t, 30*time.Second, "leases of the rule are shown", func() bool {
 		s.Click("Read counters")
 		time.Sleep(500 * time.Millisecond)
@@ -64,33 +64,23 @@ func TestReset(t *testing.T) {
 	s := start(t, "rules:\n  - { name: few, match: { path: /few }, key: [{ header: x-user, else: client_ip }], limit: 5/1d, algorithm: fixed_window, consistency: exact }\n")
 	s.traffic("/few", "")
 	s.becomes("/few", "", http.StatusTooManyRequests)
-	s.Open("/#/rule/few")
-	s.See("client_ip 127.0.0.1")
+	s.shows("/#/rule/few", "client_ip 127.0.0.1")
 	s.Click("Counters")
 	s.See("remaining")
 	before := s.admitted("few")
-	s.Fill("Reason", "she asked us")
-	s.Click("Reset the counters")
-	s.See("The counters are reset.")
+	s.because("she asked us", "Reset the counters", "The counters are reset.")
 	proc.Eventually(t, 20*time.Second, "five more requests are admitted", func() bool { return s.admitted("few") == before+5 })
 	s.Click("Close")
 	s.limitKey("500/1d", "she pays")
 	proc.Eventually(t, 20*time.Second, "more requests are admitted", func() bool { return s.admitted("few") > before+5 })
-	s.Open("/#/fleet")
-	s.See("she asked us")
-	s.See("set override few client_ip 127.0.0.1")
+	s.shows("/#/fleet", "she asked us", "set override few client_ip 127.0.0.1")
 	s.well("a reset")
 }
 
 // admitted is how many requests a rule has admitted, as the region reports it.
-func (s *system) admitted(rule string) (n int) {
+func (s *system) admitted(rule string) (n uint64) {
 	s.Helper()
-	var now struct {
-		Rules []struct {
-			Rule     string
-			Admitted int
-		}
-	}
+	var now v1.Status
 	s.answer("/v1/status", &now)
 	for _, u := range now.Rules {
 		if u.Rule == rule {

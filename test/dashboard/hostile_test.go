@@ -95,12 +95,7 @@ func TestHostile(t *testing.T) {
 	put("/v1/overrides", map[string]any{"rule": "orders", "key": []string{evil + "2"}, "limit": "2/1s", "until": until, "why": evil})
 	put("/v1/candidates", map[string]any{"rule": "orders", "limit": "3/1s", "until": until, "why": evil})
 
-	s.Open("/#/rule/orders")
-	s.See(hostile[0])
-	s.See(`\xe2\x80\xaegnp.exe`)
-	s.See(spelt + "2")
-	s.See(`\xff\xfe`)
-	s.See("orders@candidate")
+	s.shows("/#/rule/orders", hostile[0], `\xe2\x80\xaegnp.exe`, spelt+"2", `\xff\xfe`, "orders@candidate")
 	s.safe("a rule")
 	s.Open("/#/rule/search")
 	s.See(`# \xe2\x80\xae<img src=x onerror=alert(6)>`) // its text
@@ -108,8 +103,7 @@ func TestHostile(t *testing.T) {
 	s.Click("Explain")
 	s.See("no: query " + spelt)
 	s.safe("an explanation")
-	s.Open("/#/rule/all")
-	s.See(spelt + `\x00\x0a`)
+	s.shows("/#/rule/all", spelt+`\x00\x0a`)
 	s.Click("Limit this key")
 	s.See(spelt + `\x00\x0a`)
 	s.safe("a key")
@@ -118,8 +112,7 @@ func TestHostile(t *testing.T) {
 	s.See("A new version gets the rules of")
 	s.safe("going back")
 	s.Click("Cancel")
-	s.Open("/#/fleet")
-	s.See(spelt)
+	s.shows("/#/fleet", spelt)
 	s.safe("the audit")
 
 	s.Open("/#/edit/orders")
@@ -138,15 +131,13 @@ func TestHostile(t *testing.T) {
 
 	for _, name := range append(hostile, evil, "__proto__", "constructor", "%", "..%2f..%2fv1") {
 		s.Open("/")
-		s.Open("/#/rule/" + url.PathEscape(name))
-		s.See("No rule of this name is in force.")
+		s.shows("/#/rule/"+url.PathEscape(name), "No rule of this name is in force.")
 		s.safe("the rule " + fmt.Sprintf("%.40q", name))
 		for _, page := range []string{"find", "edit", "fleet", "nowhere", "rule/orders"} {
 			s.Open("/#/" + page + "/" + url.PathEscape(name))
 			s.safe(page)
 		}
 	}
-	s.Open("/#/%")
-	s.See("Overview")
+	s.shows("/#/%", "Overview")
 	s.safe("no address")
 }

@@ -16,8 +16,7 @@ import (
 func TestLogin(t *testing.T) {
 	k := newKeys(t)
 	s := start(t, rules, k)
-	s.Open("/#/fleet")
-	s.See("this needs a token")
+	s.shows("/#/fleet", "this needs a token")
 	s.logIn("weir_wrong")
 	s.See("no such token")
 	s.Press("\x1b")
@@ -31,11 +30,8 @@ func TestLogin(t *testing.T) {
 	s.See("applied rules") // in the audit log, which was rejected before
 	s.Lose("The token stays in this tab.")
 	s.See("viewer (viewer)")
-	s.Open("/#/edit/orders")
-	s.See("No mistakes.")
-	s.Fill("Reason", "mine")
-	s.Click("Apply")
-	s.See("viewer is viewer, and this needs the role admin")
+	s.shows("/#/edit/orders", "No mistakes.")
+	s.because("mine", "Apply", "viewer is viewer, and this needs the role admin")
 	s.well("the login", "401", "403")
 
 	kept := browser.Eval[string](s.Browser, `JSON.stringify({ ...sessionStorage })`)

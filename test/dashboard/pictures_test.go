@@ -41,8 +41,7 @@ func TestPictures(t *testing.T) {
 	s.becomes("/login", "ann", http.StatusOK)
 	s.traffic("/login", "ann", "bob", "carol", "dave", "eve")
 	s.traffic("/v1/orders", "ann", "shop-17", "shop-18")
-	s.Open("/")
-	s.See("Top keys")
+	s.shows("/", "Top keys")
 	s.Click("15 min")
 	if golden.Writes() {
 		time.Sleep(4 * time.Minute) // the history has keys by the minute
@@ -50,8 +49,7 @@ func TestPictures(t *testing.T) {
 	headings := ""
 	for _, p := range shown {
 		s.Size(p.width, 1000, false)
-		s.Open(p.page)
-		s.See(p.text)
+		s.shows(p.page, p.text)
 		if golden.Writes() {
 			time.Sleep(10 * time.Second) // what is shown is of the last seconds
 		}

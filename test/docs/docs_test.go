@@ -21,14 +21,9 @@ import (
 // documents are those that are judged.
 func documents(t *testing.T) []*Document {
 	t.Helper()
-	root := proc.Root(t)
 	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "internal/*/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
-		found := fatal.Get(filepath.Glob(filepath.Join(root, pattern)))(t)
-		for _, path := range found {
-			rel := fatal.Get(filepath.Rel(root, path))(t)
-			paths = append(paths, rel)
-		}
+		paths = append(paths, fatal.Get(fs.Glob(os.DirFS(proc.Root(t)), pattern))(t)...)
 	}
 	var all []*Document
 	for _, path := range paths {
@@ -43,22 +38,24 @@ func read(t *testing.T, path string) string {
 }
 
 // Every command, flag, variable, metric, file, link and example in the documents is
-// what the programs have. Who writes a new kind of example adds here how to check it.
+// what the programs have, and a link leads to every page. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
-	f := &facts{
+	j := &judge{
 		t:         t,
-		root:      proc.Root(t),
-		elsewhere: append(requirements(t), secrets(t)...),
+		elsewhere: append(firsts(requirement, read(t, "go.mod")), secrets(t)...),
 		targets:   targets(read(t, "Makefile")),
-		variables: slices.Concat(append(variables(t), ofMake(read(t, "Makefile")))...),
+		variables: slices.Concat(append(variables(t), firsts(makeVariable, read(t, "Makefile")))...),
 		programs:  programs(t),
 		metrics:   metrics(t),
-		blocks:    blocks(t),
-		yaml:      checkAdminYAML(t),
+		linked:    map[string]bool{frontPage: true},
 	}
-	for _, d := range documents(t) {
-		for _, p := range f.check(d) {
-			t.Error(p)
+	all := documents(t)
+	for _, d := range all {
+		j.check(d)
+	}
+	for _, d := range all {
+		if !strings.HasPrefix(d.Path, "terraform/") && !j.linked[d.Path] {
+			t.Errorf("no page links to %s", d.Path)
 		}
 	}
 }
@@ -119,13 +116,13 @@ var others = map[string]string{
 	"owners.yaml":   "a file of operators, in a directory of rules",
 	"tokens.yaml":   "a file of operators, for --admin-tokens",
 	"contexts.yaml": "a file of callers of the admin API",
-	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
-	"envoy_yaml":                       "an output of Terraform",
+	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--scan": "a flag of redis-cli",
 	"envoy_cluster_membership_healthy": "a metric of Envoy", "envoy_cluster_membership_total": "a metric of Envoy",
 	"envoy_cluster_upstream_rq_active": "a metric of Envoy", "envoy_cluster_upstream_rq_pending_overflow": "a metric of Envoy",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
-	"application/proto": "a media type", "application/grpc-web": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
+	"application/grpc-web": "a media type", "--force-conflicts": "a flag of Helm", "weir_state_": "how some begin",
+	".weir/state":           "made by a region that runs",
 	".run/demo/rules.store": "made by make run", ".run/traffic": "made by make run", "weir_VERSION.wasm": "made by make release", "weir_VERSION_provenance.json": "made by make release",
 }
 
@@ -134,15 +131,13 @@ func secrets(t *testing.T) (all []string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "secrets")
 	o := bootstrap.Options{Dir: dir, Regions: []string{"eu", "us"}, Home: "eu", Life: time.Hour}
-	if _, _, err := bootstrap.Run(o, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	_, _, err := bootstrap.Run(o, time.Now())
+	fatal.If(t, err)
+	fatal.If(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(dir, path)
 		all = append(all, name, filepath.Base(name), "secrets/"+name, "weir/"+name)
 		return err
-	})
-	fatal.If(t, err)
+	}))
 	return all
 }
 
@@ -151,17 +146,14 @@ func (j *judge) exists(path string) bool {
 	if path == "bin" || strings.HasPrefix(path, "bin/") || path == "weir.wasm" || strings.HasPrefix(path, ".tools") {
 		return true // is built
 	}
-	found, err := filepath.Glob(filepath.Join(j.root, path))
+	found, err := filepath.Glob(filepath.Join(proc.Root(j.t), path))
 	return err == nil && len(found) > 0 || slices.Contains(j.elsewhere, path)
 }
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*(?: [a-z0-9-]+)*):`)
 
-func targets(makefile string) (all []string) {
-	for _, m := range target.FindAllStringSubmatch(makefile, -1) {
-		all = append(all, strings.Fields(m[1])...)
-	}
-	return all
+func targets(makefile string) []string {
+	return strings.Fields(strings.Join(firsts(target, makefile), " "))
 }
 
 var (

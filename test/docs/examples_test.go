@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -24,16 +23,27 @@ import (
 	"github.com/weirlimit/weir/internal/ruleset/ruletests"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/version"
+	"github.com/weirlimit/weir/test/kit/fatal"
 	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/regions"
 )
 
-func checkYAML(text string) error {
+// yaml judges an example of a file: of rules, of the admin API, of its callers or of others.
+func (j *judge) yaml(text string) error {
+	dir := j.t.TempDir()
+	j.t.Setenv("XDG_CONFIG_HOME", dir)
+	file := proc.WriteFile(j.t, filepath.Join(dir, "weir", "contexts.yaml"), text)
 	switch {
-	case strings.HasPrefix(text, "rules:"), strings.HasPrefix(text, "regions:"):
-		_, err := testRules(text)
+	case strings.HasPrefix(text, "tokens:"):
+		_, w := access.Watch(file, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+		return w.Load()
+	case strings.HasPrefix(text, "current:"):
+		_, err := client.Load()
 		return err
+	case strings.HasPrefix(text, "image:"):
+		return checkValues(j.t, file)
+	case strings.HasPrefix(text, "rules:"), strings.HasPrefix(text, "regions:"):
+		return testRules(text)
 	case strings.HasPrefix(text, "owners:"):
 		files := []rulefile.File{{Name: "dir/owners.yaml", Data: []byte(text)}}
 		for _, name := range []string{"platform.yaml", "team-a.yaml"} {
@@ -49,27 +59,26 @@ func checkYAML(text string) error {
 		_, err := binding.Parse("example", []byte(text))
 		return err
 	}
-	return fmt.Errorf("an example of YAML that is neither rules nor owners nor bindings: no check is written for it")
+	return errors.New("an example of YAML of no known kind: no check is written for it")
 }
 
-// testRules runs the tests of an example, and returns how the first one that fails does, as weir rules test prints it.
-func testRules(text string) (failed string, err error) {
+// testRules runs the tests of an example. The error is how the first one that fails does, as weir rules test prints it.
+func testRules(text string) error {
 	suite, err := ruletests.Read("rules.yaml", []rulefile.File{{Name: "rules.yaml", Data: []byte(text)}})
 	if err != nil {
-		return "", err
+		return err
 	}
 	for i := range suite.Tests {
 		t := &suite.Tests[i]
 		f, err := suite.Run(context.Background(), t, nil)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if f != nil {
-			failed = fmt.Sprintf("rules.yaml:%d: %s, step %d\n  expected: %s\n  got:      %s", f.Line, t.Name, f.Step, f.Expected[0], f.Got[0])
-			return failed, errors.New(failed)
+			return fmt.Errorf("rules.yaml:%d: %s, step %d\n  expected: %s\n  got:      %s", f.Line, t.Name, f.Step, f.Expected[0], f.Got[0])
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // checkLogFields checks that each field of an access log makes an input known.
@@ -85,10 +94,7 @@ func checkLogFields(text string) error {
 		nested, _ := value.(map[string]any)
 		names += max(1, len(nested))
 	}
-	line, err := json.Marshal(doc.Fields)
-	if err != nil {
-		return err
-	}
+	line, _ := json.Marshal(doc.Fields) // what was read can be written
 	var l accesslog.Line
 	if err := l.Parse(line); err != nil || len(l.Known) != names {
 		return fmt.Errorf("weir reads %d fields of %d: %v", len(l.Known), names, err)
@@ -96,54 +102,14 @@ func checkLogFields(text string) error {
 	return nil
 }
 
-// checkAdminYAML checks the files of the admin API and of its callers, and has checkYAML check others.
-func checkAdminYAML(t *testing.T) func(text string) error {
-	return func(text string) error {
-		dir := t.TempDir()
-		t.Setenv("XDG_CONFIG_HOME", dir)
-		file := filepath.Join(dir, "weir", "contexts.yaml")
-		if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			return err
-		}
-		switch {
-		case strings.HasPrefix(text, "tokens:"):
-			_, w := access.Watch(file, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
-			return w.Load()
-		case strings.HasPrefix(text, "current:"):
-			_, err := client.Load()
-			return err
-		case strings.HasPrefix(text, "image:"):
-			return checkValues(t, file)
-		}
-		return checkYAML(text)
+// failing compares what a test of docs/testing.md prints, there with another limit, with what the page shows.
+func (j *judge) failing(shown string) error {
+	_, example, _ := strings.Cut(read(j.t, "docs/testing.md"), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	if err := testRules(strings.Replace(example, "5/1m", "6/1m", 1)); err == nil || err.Error() != shown {
+		return fmt.Errorf("the test fails otherwise: %w", err)
 	}
-}
-
-// blocks are the examples that are no commands, by how they begin.
-func blocks(t *testing.T) map[string]func(*Block) error {
-	figure := func(*Block) error { return nil }
-	return map[string]func(*Block) error{
-		"upstreams = ": figure, // TestModules plans with it
-		"rules.yaml:": func(b *Block) error {
-			_, example, _ := strings.Cut(read(t, "docs/testing.md"), "```yaml\n")
-			example, _, _ = strings.Cut(example, "```")
-			if failed, err := testRules(strings.Replace(example, "5/1m", "6/1m", 1)); failed != strings.Join(b.Lines, "\n") {
-				return fmt.Errorf("the test fails otherwise: %w", err)
-			}
-			return nil
-		},
-		"probes: ": figure, // TestPage of rulediff compares
-		"trip: ": func(b *Block) error {
-			_, err := regions.Parse("the example", strings.Join(b.Lines, "\n"))
-			return err
-		},
-		"user weir ": func(b *Block) error {
-			if acl := read(t, "internal/redis/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
-				return fmt.Errorf("the line is not that of weir.acl")
-			}
-			return nil
-		},
-	}
+	return nil
 }
 
 // checkHelm judges a command of Helm: it installs the chart of this version, with values of which [checkValues] judges each example.
@@ -183,9 +149,7 @@ func checkCompose(t *testing.T, command string) error {
 	var file struct {
 		Services map[string]struct{ Profiles []string }
 	}
-	if err := yaml.Unmarshal([]byte(read(t, composeFile)), &file); err != nil {
-		return err
-	}
+	fatal.If(t, yaml.Unmarshal([]byte(read(t, composeFile)), &file))
 	known := slices.Clone(composeWords)
 	for name, s := range file.Services {
 		known = append(append(known, name), s.Profiles...)
@@ -231,7 +195,7 @@ func TestRecipes(t *testing.T) {
 // shown is a recipe on the page: a line with its link, and an example.
 var shown = regexp.MustCompile("(?m)^(\\[\\S+\\]\\(recipes/(\\S+)\\)(, with its tests)?:\n\n```yaml\n)(?s:.*?)```\n")
 
-// The page links to all recipes, and shows most of them as they are, without the comment above and mostly without the tests;
+// The page shows most recipes as they are, without the comment above and mostly without the tests;
 // -update writes that.
 func TestRecipesPage(t *testing.T) {
 	page := read(t, recipesPage)
@@ -246,9 +210,4 @@ func TestRecipesPage(t *testing.T) {
 		}
 		return m[1] + text + "```\n"
 	}))
-	for name := range recipes(t) {
-		if !strings.Contains(page, "(recipes/"+name+")") {
-			t.Errorf("%s does not link to %s", recipesPage, name)
-		}
-	}
 }

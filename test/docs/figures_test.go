@@ -24,6 +24,7 @@ import (
 
 // Each default and bound that a document names has the value that the programs have.
 func TestFigures(t *testing.T) {
+	const pages = 1 << table.MaxPagesLog2
 	help, pop, start := proc.Run(t, exec.Command(region.Program(t), "--help")), read(t, "envoy/pop.yaml"), read(t, "envoy/run.sh")
 	config := fatal.Get(rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`)))(t)
 	timeout, redisTimeout := fmt.Sprint(int64(rule.DefaultTimeout/limit.Millisecond), " ms"), fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")
@@ -32,7 +33,7 @@ func TestFigures(t *testing.T) {
 		frontPage: {timeout, setting(t, start, `pop=(\S+)`), setting(t, start, `admin=127\.0\.0\.1(:\d+)`), port("listen"), port("admin-listen"),
 			"Go " + setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
 		"docs/rules.md":        {timeout},
-		"docs/how-it-works.md": {timeout, thousands(1<<table.MaxPagesLog2) + " pages"},
+		"docs/how-it-works.md": {timeout, fmt.Sprintf("%d,%03d pages", pages/1000, pages%1000)},
 		"docs/operations.md":   {redisTimeout, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
 		redisDocument: {redisTimeout, fmt.Sprintf("(%d)", redisstore.DefaultLanes),
 			fmt.Sprint(redisstore.DefaultLanes+2, " connections")},
@@ -85,13 +86,6 @@ func flagDefault(t *testing.T, help, name string) string {
 	return strings.Trim(setting(t, help, `--`+name+`="?([^" \n]+)`), `"`)
 }
 
-func thousands(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-}
-
 var (
 	anyVariable = regexp.MustCompile(`\bWEIR_[A-Z_]+\b`)
 	getVariable = regexp.MustCompile(`(?:Getenv\(|Variable = )"WEIR_[A-Z_]+"`)
@@ -136,14 +130,6 @@ func TestVariables(t *testing.T) {
 }
 
 var makeVariable = regexp.MustCompile(`\$[($]([A-Z]+)\b`)
-
-// ofMake are the variables that make takes.
-func ofMake(makefile string) (all []string) {
-	for _, m := range makeVariable.FindAllStringSubmatch(makefile, -1) {
-		all = append(all, m[1])
-	}
-	return all
-}
 
 // redisDocument has commands for Redis that are run.
 const redisDocument = "docs/redis.md"

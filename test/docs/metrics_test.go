@@ -27,16 +27,13 @@ var watched = []string{"rules", "ratelimit", "ratelimit_bindings", "key_secrets"
 // test/observability asks running programs for them.
 func metrics(t *testing.T) map[string][]string {
 	t.Helper()
-	all, tags := declaredMetrics(t), []string{}
-	for _, m := range filterTag.FindAllStringSubmatch(read(t, "envoy/pop.yaml"), -1) {
-		tags = append(tags, m[1])
+	all, tags := declaredMetrics(t), firsts(filterTag, read(t, "envoy/pop.yaml"))
+	for _, name := range firsts(filterStat, read(t, "wasmfilter/filter/stats.go")) {
+		all["weir_"+name] = tags
 	}
-	for _, m := range filterStat.FindAllStringSubmatch(read(t, "wasmfilter/filter/stats.go"), -1) {
-		all["weir_"+m[1]] = tags
-	}
-	for _, suffix := range watchSuffix.FindAllStringSubmatch(read(t, "internal/watch/watch.go"), -1) {
+	for _, suffix := range firsts(watchSuffix, read(t, "internal/watch/watch.go")) {
 		for _, what := range watched {
-			all["weir_"+what+suffix[1]] = []string{"result", "version"}
+			all["weir_"+what+suffix] = []string{"result", "version"}
 		}
 	}
 	eachFile(t, "observability", func(_, text string) {
@@ -66,25 +63,21 @@ func declaredMetrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// eachFile reads all files below a directory of the repository, hidden ones excepted.
+// eachFile reads all files below a directory of the repository, but those of hidden directories.
 func eachFile(t *testing.T, dir string, f func(path, text string)) {
 	t.Helper()
 	root := filepath.Join(proc.Root(t), dir)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	fatal.If(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
+			return fs.SkipDir
 		case !entry.Type().IsRegular():
 			return nil
 		}
 		text, err := os.ReadFile(path)
 		f(path, string(text))
 		return err
-	})
-	fatal.If(t, err)
+	}))
 }

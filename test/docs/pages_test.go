@@ -3,20 +3,15 @@ package docs
 import (
 	"cmp"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"os"
+	"maps"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/fatal"
+	"github.com/weirlimit/weir/test/kit/golden"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -24,99 +19,55 @@ import (
 // frontPage is the document that readers open first.
 const frontPage = "README.md"
 
-// Every page is found: another one links to it.
-func TestEveryPageIsLinked(t *testing.T) {
-	all, linked := documents(t), map[string]bool{}
-	for _, d := range all {
-		for _, l := range d.Links {
-			target, _, _ := strings.Cut(l.Text, "#")
-			linked[path.Join(path.Dir(d.Path), target)] = true
-		}
-	}
-	for _, d := range all {
-		if d.Path != frontPage && !strings.HasPrefix(d.Path, "terraform/") && !linked[d.Path] {
-			t.Errorf("no page links to %s", d.Path)
-		}
-	}
-}
+var (
+	requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+	problemCode = regexp.MustCompile(`(?m)^\tCode\w+ += "([a-z-]+)"$`)
+)
 
-// Every metric that the region declares is explained.
-func TestMetricsAreExplained(t *testing.T) {
-	page := Parse("docs/metrics.md", read(t, "docs/metrics.md"))
-	for name := range declaredMetrics(t) {
-		if !slices.ContainsFunc(page.Spans, func(s Span) bool { return s.Text == name }) {
-			t.Errorf("%s does not explain %s", page.Path, name)
-		}
-	}
-}
-
-// Every field of a rule is on the page of rules; docs/reference.md, which is generated, has its default.
-func TestFieldsAreExplained(t *testing.T) {
-	var schema struct {
-		Defs struct {
-			Rule struct {
-				Properties map[string]any
-			}
-		} `json:"$defs"`
-	}
-	fatal.If(t, json.Unmarshal([]byte(read(t, "schema/rules.schema.json")), &schema))
-	fields, page := schema.Defs.Rule.Properties, read(t, "docs/rules.md")
-	if len(fields) < 10 {
-		t.Fatalf("the schema has only %d fields of a rule", len(fields))
-	}
-	for name := range fields {
-		if !strings.Contains(page, "`"+name) {
-			t.Errorf("docs/rules.md does not explain %s", name)
-		}
-	}
-}
-
-var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
-
-// requirements are the modules that the programs and tests import themselves.
-func requirements(t *testing.T) (all []string) {
-	t.Helper()
-	for _, m := range requirement.FindAllStringSubmatch(read(t, "go.mod"), -1) {
+// firsts are what a pattern has as its first group, wherever it matches.
+func firsts(pattern *regexp.Regexp, text string) (all []string) {
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
 	return all
 }
 
-// Every dependency has its reason.
-func TestDependenciesAreExplained(t *testing.T) {
-	page := read(t, "RATIONALE.md")
-	for _, module := range requirements(t) {
-		if !strings.Contains(page, "\n| `"+module+"` |") {
-			t.Errorf("RATIONALE.md does not explain why %s is needed", module)
+// Lists are complete: metrics of the region, modules that programs and tests import themselves, codes of problems,
+// fields of a rule, recipes.
+func TestListsAreComplete(t *testing.T) {
+	_, problems, _ := strings.Cut(read(t, "docs/api.md"), "\n## Errors\n")
+	problems, _, _ = strings.Cut(problems, "\n## ")
+	var schema struct {
+		Defs struct {
+			Rule struct{ Properties map[string]any }
+		} `json:"$defs"`
+	}
+	fatal.If(t, json.Unmarshal([]byte(read(t, "schema/rules.schema.json")), &schema))
+	for _, list := range []struct {
+		page, text, begins, ends string
+		of                       []string
+	}{
+		{"docs/metrics.md", read(t, "docs/metrics.md"), "`", "`", slices.Collect(maps.Keys(declaredMetrics(t)))},
+		{"RATIONALE.md", read(t, "RATIONALE.md"), "\n| `", "` |", firsts(requirement, read(t, "go.mod"))},
+		{"docs/api.md", problems, "`", "`", firsts(problemCode, read(t, "api/admin/v1/problem.go"))},
+		{"docs/rules.md", read(t, "docs/rules.md"), "`", "", slices.Collect(maps.Keys(schema.Defs.Rule.Properties))},
+		{recipesPage, read(t, recipesPage), "(recipes/", ")", slices.Collect(maps.Keys(recipes(t)))},
+	} {
+		if len(list.of) < 10 {
+			t.Errorf("%s: only %d items are found: %q", list.page, len(list.of), list.of)
 		}
-	}
-}
-
-// declarations are the functions of a Go file, methods as Type.Name.
-func declarations(root, path string) ([]string, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok {
-			name := f.Name.Name
-			if f.Recv != nil {
-				of, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
-				name = of + "." + name
+		for _, name := range list.of {
+			if !strings.Contains(list.text, list.begins+name+list.ends) {
+				t.Errorf("%s does not have %s", list.page, name)
 			}
-			all = append(all, name)
 		}
 	}
-	return all, nil
 }
 
 // Each test and each script that docs/guarantees.md names is there.
 func TestGuarantees(t *testing.T) {
-	root := proc.Root(t)
-	page := fatal.Get(os.ReadFile(filepath.Join(root, "docs/guarantees.md")))(t)
-	_, tests, _ := strings.Cut(string(page), "\n## Tests\n")
+	page := read(t, "docs/guarantees.md")
+	_, tests, _ := strings.Cut(page, "\n## Tests\n")
 	named := regexp.MustCompile("`(Test\\w+)`(?: in `([a-z/0-9]+)`)?")
 	for line := range strings.Lines(tests) {
 		for column, cell := range strings.Split(line, " | ") {
@@ -130,10 +81,8 @@ func TestGuarantees(t *testing.T) {
 			}
 		}
 	}
-	for _, script := range regexp.MustCompile(`\b\d-[a-z]+-[a-z-]+\b`).FindAllString(string(page), -1) {
-		if _, err := os.Stat(filepath.Join(root, "test/regions/scripts/testdata", script+".yaml")); err != nil {
-			t.Error(err)
-		}
+	for _, script := range regexp.MustCompile(`\b\d-[a-z]+-[a-z-]+\b`).FindAllString(page, -1) {
+		read(t, "test/regions/scripts/testdata/"+script+".yaml")
 	}
 }
 
@@ -188,20 +137,16 @@ var (
 // Workflows run targets of make and pinned actions, so that everybody can run what they run.
 func TestWorkflows(t *testing.T) {
 	all := targets(read(t, "Makefile"))
-	files, err := filepath.Glob("../../.github/workflows/*")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no workflows: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range golden.Files(t, "../../.github/workflows/*") {
 		// What a matrix names is in its list.
-		text := regexp.MustCompile(`run: make \$\{\{ matrix.target \}\}.*\n`).ReplaceAllString(read(t, filepath.Join("test/docs", file)), "")
+		text := string(golden.Content(t, file))
+		text = regexp.MustCompile(`run: make \$\{\{ matrix.target \}\}.*\n`).ReplaceAllString(text, "")
 		for _, m := range uses.FindAllStringSubmatch(text, -1) {
 			if !pinned.MatchString(m[1]) {
 				t.Errorf("%s: %q is not ACTION@COMMIT # vVERSION", file, m[1])
 			}
 		}
-		found := called.FindAllStringSubmatch(text, -1)
-		for _, m := range found {
+		for _, m := range called.FindAllStringSubmatch(text, -1) {
 			for target := range strings.SplitSeq(m[1]+m[2], ", ") {
 				if !slices.Contains(all, target) {
 					t.Errorf("%s: %q is no target of make: %s", file, target, m[0])

@@ -11,10 +11,7 @@ import (
 // TestAlone: a single holder, next to the granter or behind a tier, is denied nothing
 // that one exact limiter would admit, whatever requests cost.
 func TestAlone(t *testing.T) {
-	runs := uint64(150)
-	if !testing.Short() {
-		runs = 2000
-	}
+	runs := runsOf(150, 2000)
 	seeds := []uint64{693, 2685, 3816, 4764} // here small grants rejected those that waited for more
 	for seed := range runs {
 		seeds = append(seeds, seed)

@@ -77,10 +77,8 @@ func (s tokens) play(t *testing.T, settles bool) (used int64, one *reserving, ca
 	seen := new(observed)
 	c := settling(t, "{ name: tokens, key: [], on_failure: deny, cost: "+cost+", "+s.fields+" }"+s.more, s.pops(), s.regions, s.loss)
 	c.Observer = seen
-	of := c.Rules.Limit(0, 0)
-	if i, found := c.Rules.Find("tokens"); found {
-		of = c.Rules.Limit(i, 0)
-	}
+	i, _ := c.Rules.Find("tokens")
+	of := c.Rules.Limit(i, 0)
 	every := settleWindow * mostUsed / limit.Micros(6*of.Spec().Count)
 	one = &reserving{limit: of, states: map[int]limit.State{}}
 	fatal.If(t, world.Play(c, func(w *world.World) error {

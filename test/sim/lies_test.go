@@ -16,11 +16,7 @@ import (
 // aggregator. No limit is lifted, no honest call is rejected,
 // and no key is denied of which nobody has had anything.
 func TestLiars(t *testing.T) {
-	runs := uint64(8)
-	if !testing.Short() {
-		runs = 100
-	}
-	for seed := uint64(1); seed <= runs; seed++ {
+	for seed := uint64(1); seed <= runsOf(8, 100); seed++ {
 		for _, global := range []bool{false, true} {
 			if err := playLiars(t, seed, None, global); err != nil {
 				t.Errorf("global %v: %v", global, err)

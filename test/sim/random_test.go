@@ -15,19 +15,24 @@ import (
 // TestRandom plays runs in which everything goes wrong that may. WEIR_SIM_SEED
 // plays one of them alone.
 func TestRandom(t *testing.T) {
-	first, runs := uint64(1), 150
-	if !testing.Short() {
-		runs = 1000
-	}
+	first, runs := uint64(1), runsOf(150, 1000)
 	if s := os.Getenv("WEIR_SIM_SEED"); s != "" {
 		seed := fatal.Get(strconv.ParseUint(s, 10, 64))(t)
 		first, runs = seed, 1
 	}
-	for seed := first; seed < first+uint64(runs); seed++ {
+	for seed := first; seed < first+runs; seed++ {
 		if err := play(t, seed, None); err != nil {
 			t.Errorf("%v\nplay it again with WEIR_SIM_SEED=%d", err, seed)
 		}
 	}
+}
+
+// runsOf is how many runs are played: with -short, and without.
+func runsOf(short, long uint64) uint64 {
+	if testing.Short() {
+		return short
+	}
+	return long
 }
 
 // play is one random run. What is drawn depends on the seed alone.

@@ -13,11 +13,7 @@ import (
 // TestRandomOutages cuts regions off again and again, in any direction, while replicas and the aggregator restart,
 // clocks step, weights change, stores of regions are lost and messages, too.
 func TestRandomOutages(t *testing.T) {
-	seeds := uint64(10)
-	if !testing.Short() {
-		seeds = 50
-	}
-	for seed := range seeds {
+	for seed := range runsOf(10, 50) {
 		if o := outages(seed, None).play(t); o.err != nil {
 			t.Errorf("seed %d: %v", seed, o.err)
 		}

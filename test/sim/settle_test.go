@@ -56,7 +56,7 @@ func (s settlement) play(t *testing.T) {
 	counted, admitted := map[limit.Micros]int64{}, int64(0)
 	one := &reserving{limit: of, states: map[int]limit.State{}}
 	fatal.If(t, world.Play(c, func(w *world.World) error {
-		for at, i := 5*limit.Second, 0; at < 2*settleWindow-limit.Minute; at, i = at+every, i+1 {
+		for at := 5 * limit.Second; at < 2*settleWindow-limit.Minute; at += every {
 			if in := at % settleWindow; in < limit.Second || in > settleWindow-limit.Second {
 				continue // requests that wait across the end of a window
 			}

@@ -123,10 +123,10 @@ func (g *grammar) limit(n *node) {
 }
 
 // path walks down a configuration and returns the entries of a descriptor that matches where it ends.
-func (g *grammar) path(nodes []*node) (entries [][2]string) {
+func (g *grammar) path(nodes []*node) (entries []*ratelimitpb.RateLimitDescriptor_Entry) {
 	for len(nodes) > 0 {
 		n := pick(g, nodes...)
-		entries = append(entries, [2]string{n.Key, g.fitting(n.Value)})
+		entries = append(entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: n.Key, Value: g.fitting(n.Value)})
 		if n.RateLimit != nil && g.one(2) {
 			break
 		}

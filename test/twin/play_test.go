@@ -3,7 +3,6 @@ package twin
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,10 +42,8 @@ func domainOf(i int) string { return fmt.Sprintf("d%d", i) }
 func start(t testing.TB, m mode, configs ...[]*node) *pair {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "config")
-	fatal.If(t, os.Mkdir(dir, 0o755))
 	for i, c := range configs {
-		d := domainOf(i)
-		fatal.If(t, os.WriteFile(filepath.Join(dir, d+".yaml"), []byte(file(t, d, c)), 0o644))
+		proc.WriteFile(t, filepath.Join(dir, domainOf(i)+".yaml"), file(t, domainOf(i), c))
 	}
 	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), explained: map[string]int{}}
 }

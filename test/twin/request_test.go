@@ -51,16 +51,13 @@ func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
 	entries := g.path(config)
 	switch g.IntN(12) {
 	case 0: // one too many
-		entries = append(entries, [2]string{pick(g, keys...), pick(g, values...)})
+		entries = append(entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: pick(g, keys...), Value: pick(g, values...)})
 	case 1: // another value
-		entries[g.IntN(len(entries))][1] = pick(g, "x", "y", "xy", "z", "other", "")
+		entries[g.IntN(len(entries))].Value = pick(g, "x", "y", "xy", "z", "other", "")
 	case 2: // another key
-		entries[g.IntN(len(entries))][0] = pick(g, "a", "b", "c", "other")
+		entries[g.IntN(len(entries))].Key = pick(g, "a", "b", "c", "other")
 	}
-	d := &ratelimitpb.RateLimitDescriptor{}
-	for _, e := range entries {
-		d.Entries = append(d.Entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: e[0], Value: e[1]})
-	}
+	d := &ratelimitpb.RateLimitDescriptor{Entries: entries}
 	if g.one(4) {
 		d.HitsAddend = wrapperspb.UInt64(uint64(g.hits()))
 	}

@@ -72,6 +72,7 @@ func compareAll(t *testing.T, m mode, n int, explained map[string]int) {
 		configs[i] = scenarios[i].config
 	}
 	p := start(t, m, configs...)
+	p.explained = explained
 	const atOnce = 8 // many wait for a lease to come back
 	var next, different atomic.Int64
 	var all sync.WaitGroup
@@ -86,9 +87,6 @@ func compareAll(t *testing.T, m mode, n int, explained map[string]int) {
 	}
 	all.Wait()
 	t.Logf("%d configurations, %d requests, %d of the configurations differ", n, p.asked.Load(), different.Load())
-	for name, n := range p.explained {
-		explained[name] += n
-	}
 }
 
 // Each line is one of the list.

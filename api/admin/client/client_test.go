@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,13 +23,9 @@ const secret = "weir_secret"
 func home(t *testing.T, text string) (dir string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	path, err := path()
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	fatal.If(t, err)
-	proc.WriteFile(t, path, text)
+	path := fatal.Get(path())(t)
 	dir = filepath.Dir(path)
+	proc.WriteFile(t, path, text)
 	proc.WriteFile(t, filepath.Join(dir, "secret"), secret+"\n")
 	return dir
 }
@@ -140,11 +135,10 @@ func TestEvents(t *testing.T) {
 	}))
 	defer server.Close()
 	home(t, "contexts: [{ name: a, url: '"+server.URL+"' }]")
-	c, err := Open("a", "")
-	fatal.If(t, err)
+	c := fatal.Get(Open("a", ""))(t)
 	var got []string
 	keep := func(event string, data []byte) error { got = append(got, event, string(data)); return nil }
-	err = c.Events(t.Context(), "/v1/stream?tap=true", keep)
+	err := c.Events(t.Context(), "/v1/stream?tap=true", keep)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "a has ended the stream") || !slices.Equal(got, []string{"status", `{"of": "event: x"}`, "top", `"` + large + `"`}) {
 		t.Errorf("%v, %.200q", err, got)
 	}

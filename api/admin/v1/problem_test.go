@@ -2,28 +2,10 @@ package v1
 
 import (
 	"encoding/json"
-	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/ruleset/finding"
-	"github.com/weirlimit/weir/test/kit/golden"
-	"github.com/weirlimit/weir/test/kit/proc"
 )
-
-// TestCodes: docs/api.md explains each code.
-func TestCodes(t *testing.T) {
-	page := golden.Content(t, filepath.Join(proc.Root(t), "docs/api.md"))
-	codes := regexp.MustCompile(`\n\tCode\w+ += "([a-z-]+)"`).FindAllSubmatch(golden.Content(t, "problem.go"), -1)
-	if len(codes) < 10 {
-		t.Fatalf("%d codes in problem.go", len(codes))
-	}
-	for _, code := range codes {
-		if !regexp.MustCompile("(?m)^\\|.*`" + string(code[1]) + "`.*\\| [0-9]").Match(page) {
-			t.Errorf("docs/api.md does not explain %s", code[1])
-		}
-	}
-}
 
 // A problem is a sentence, and a line for each finding; as JSON it has neither headers nor what it lacks.
 func TestProblem(t *testing.T) {

@@ -14,42 +14,33 @@ import (
 // One caller gets its burst and then its rate, and no other caller waits for it.
 func TestRate(t *testing.T) {
 	l, now := newLimits(), time.Unix(1_800_000_000, 0)
-	enter := func(who string) (ok bool) {
-		leave, p := l.enter(access.Caller{Name: who}, false, now)
-		if p == nil {
-			leave()
-		} else if wait := p.GetHeaders().Get("Retry-After"); p.Status != 429 || p.Code != v1.CodeTooMany || wait != "1" || !strings.Contains(p.Detail, who) {
-			t.Fatalf("%+v, Retry-After %s", p, wait)
-		}
-		return p == nil
-	}
-	count := func(who string) (n int) {
+	count := func(when, who string, want int) {
+		n := 0
 		for range 10_000 {
-			if enter(who) {
+			leave, p := l.enter(access.Caller{Name: who}, false, now)
+			if p == nil {
+				leave()
 				n++
+			} else if wait := p.GetHeaders().Get("Retry-After"); p.Status != 429 || p.Code != v1.CodeTooMany || wait != "1" || !strings.Contains(p.Detail, who) {
+				t.Fatalf("%+v, Retry-After %s", p, wait)
 			}
 		}
-		return n
+		if n != want {
+			t.Errorf("%s: %d calls of %s, want %d", when, n, who, want)
+		}
 	}
-	if n := count("ann"); n != burst {
-		t.Errorf("at once: %d calls", n)
-	}
-	if n := count("bob"); n != burst {
-		t.Errorf("of another caller: %d calls", n)
-	}
-	if now = now.Add(time.Second); !enter("ann") {
-		t.Error("after a second: none")
-	}
-	if n := count("ann"); n != perSecond-1 {
-		t.Errorf("after a second: %d calls", n+1)
-	}
+	count("at once", "ann", burst)
+	count("at once", "bob", burst)
+	now = now.Add(time.Second)
+	count("after a second", "ann", perSecond)
 }
 
 // Streams and calls in flight are bounded, for one caller and for all of a role, and make room when they end.
 func TestInFlight(t *testing.T) {
 	l, now := newLimits(), time.Unix(1_800_000_000, 0)
 	var leave []func()
-	fill := func(role access.Role, stream bool, callers, each int) (n int) {
+	fill := func(what string, role access.Role, stream bool, callers, each, want int) {
+		n := 0
 		for who := range callers {
 			for range each {
 				if one, p := l.enter(access.Caller{Name: fmt.Sprint(role, who), Role: role}, stream, now); p == nil {
@@ -59,24 +50,16 @@ func TestInFlight(t *testing.T) {
 				}
 			}
 		}
-		return n
+		if n != want {
+			t.Errorf("%d %s, want %d", n, what, want)
+		}
 	}
 	for range 2 {
-		if n := fill(access.Viewer, true, 1, 20); n != maxStreamsEach {
-			t.Errorf("%d streams of one caller", n)
-		}
-		if n := fill(access.Viewer, true, 20, 10); n != maxStreams-maxStreamsEach {
-			t.Errorf("%d more streams of all viewers", n)
-		}
-		if n := fill(access.Viewer, false, 1, 20); n != maxCallsEach {
-			t.Errorf("%d calls of one caller, beside streams", n)
-		}
-		if n := fill(access.Viewer, false, 20, 10); n != maxCalls-maxCallsEach {
-			t.Errorf("%d more calls of all viewers", n)
-		}
-		if n := fill(access.Admin, false, 20, 10); n != maxCalls {
-			t.Errorf("%d calls of admins, beside all that viewers may have", n)
-		}
+		fill("streams of one caller", access.Viewer, true, 1, 20, maxStreamsEach)
+		fill("more streams of all viewers", access.Viewer, true, 20, 10, maxStreams-maxStreamsEach)
+		fill("calls of one caller, beside streams", access.Viewer, false, 1, 20, maxCallsEach)
+		fill("more calls of all viewers", access.Viewer, false, 20, 10, maxCalls-maxCallsEach)
+		fill("calls of admins, beside all that viewers may have", access.Admin, false, 20, 10, maxCalls)
 		for _, one := range leave {
 			one()
 		}

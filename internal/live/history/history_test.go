@@ -33,14 +33,8 @@ func (p *pop) report(at int64) Report {
 	return Report{p.id, at, &quotav1.ReportRequest{Members: []*quotav1.Member{{AgeMs: uint64(max(at-p.started, 0))}}, Rules: []*quotav1.RuleUse{use}}}
 }
 
-// tester is what *testing.T and *rapid.T have in common.
-type tester interface {
-	Helper()
-	Fatal(...any)
-}
-
 // again is the history that another replica goes on from.
-func again(t tester, h *History) *History {
+func again(t rapid.TB, h *History) *History {
 	t.Helper()
 	for _, o := range h.hours {
 		o.changed = true
@@ -145,30 +139,27 @@ func TestFirstReport(t *testing.T) {
 	h := New()
 	young, old := pop{id: "young", started: start - 50*second}, pop{id: "old", started: start - 70*second}
 	young.use.Admitted, old.use.Admitted = 7, 1000
-	sum := func(now int64) (n uint64) {
+	admitted := func(when string, now int64, want uint64) {
+		n := uint64(0)
 		for _, r := range h.Steps(now+minute, 15*minute).Rules {
 			n += total(r.Admitted)
 		}
-		return n
+		if n != want {
+			t.Errorf("%s: %d requests, want %d", when, n, want)
+		}
 	}
 	h.Fold(start, []Report{young.report(start), old.report(start)})
-	if n := sum(start); n != 7 {
-		t.Errorf("%d requests at first, want 7", n)
-	}
+	admitted("at first", start, 7)
 	for now := int64(start); now <= start+10*minute; now += 5 * second {
 		h.Fold(now, nil)
 	}
 	old.use.Admitted += 5
 	h.Fold(start+10*minute+5*second, []Report{old.report(start + 10*minute + 4*second)})
-	if n := sum(start + 10*minute); n != 12 {
-		t.Errorf("%d requests after an idle holder had 5 more, want 12", n)
-	}
+	admitted("after an idle holder had 5 more", start+10*minute, 12)
 	// Totals that fall are those of a holder that lies: nothing is taken away.
 	old.use.Admitted = 3
 	h.Fold(start+10*minute+10*second, []Report{old.report(start + 10*minute + 9*second)})
-	if n := sum(start + 10*minute); n != 12 {
-		t.Errorf("%d requests after totals fell, want 12", n)
-	}
+	admitted("after totals fell", start+10*minute, 12)
 }
 
 // Where nothing folds reports for more than a minute is a gap, and nothing that was counted meanwhile shows up as if it came later.

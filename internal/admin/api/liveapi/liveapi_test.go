@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
@@ -221,12 +220,6 @@ func TestTop(t *testing.T) {
 			}
 			return ""
 		})
-	}
-	answer := fatal.Get(w.client.Send(t.Context(), client.Call{Path: "/v1/top"}))(t)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || strings.ContainsAny(string(text), "\x00\x1b") || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff" || !json.Valid(text) {
-		t.Errorf("%v: %q", err, text)
 	}
 }
 

@@ -23,9 +23,10 @@ func inStore(t *testing.T) versions.KV {
 	return kept
 }
 
-// onStore is a world whose rules and audit are in a store.
+// onStore is a world whose rules and audit are in a store. Its test runs beside others.
 func onStore(t *testing.T, kv versions.KV) *world {
 	t.Helper()
+	t.Parallel()
 	s := versions.On(kv)
 	return newWorld(t, s, Config{Store: s, Rules: "store:"})
 }
@@ -42,7 +43,6 @@ func override(rule, limit string, key ...string) amend.Amendment {
 
 // Overrides and candidates are set, replaced and ended, each as a version, with what was there before in the audit.
 func TestAmend(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	begin, _ := w.put("ann", `"0"`, amended, "begin")
 	var done v1.Amended
@@ -96,17 +96,10 @@ func TestAmend(t *testing.T) {
 
 // What is wrong with an override or a candidate is told, and changes nothing.
 func TestAmendRejected(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
-	rejected := func(who, method, path, ifMatch string, body any, status int, code, text string) {
-		t.Helper()
-		if _, p := w.Call(who, method, path, ifMatch, body, nil, status); p.Code != code || !strings.Contains(p.Error(), text) {
-			t.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
-		}
-	}
 	put := func(who string, o amend.Amendment, status int, code, text string) {
 		t.Helper()
-		rejected(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
+		w.fails(who, http.MethodPut, "/v1/overrides", "", o, status, code, text)
 	}
 	good := override("login", `"50/1m"`, "acme")
 	put("operator", good, 422, v1.CodeAmendment, "there are no rules to amend")
@@ -120,22 +113,22 @@ func TestAmendRejected(t *testing.T) {
 	for why, text := range map[string]string{" \n": "the reason is missing", strings.Repeat("é", 1001): "at most 2000"} {
 		silent.Why = why
 		put("operator", silent, 422, v1.CodeAmendment, text)
-		rejected("ann", http.MethodPut, "/v1/rules", begin, v1.Change{Document: amended, Why: why}, 422, v1.CodeAmendment, text)
+		w.fails("ann", http.MethodPut, "/v1/rules", begin, v1.Change{Document: amended, Why: why}, 422, v1.CodeAmendment, text)
 	}
 	put("operator", override("login", `"50/2m"`, "acme"), 422, v1.CodeAmendment, "2m")
-	rejected("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
-	rejected("operator", http.MethodPut, "/v1/overrides", `x`, good, 400, v1.CodePrecondition, "one ETag")
-	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
-	rejected("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
-	rejected("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
+	w.fails("operator", http.MethodPut, "/v1/overrides", `"7"`, good, 412, v1.CodeChanged, "ann applied")
+	w.fails("operator", http.MethodPut, "/v1/overrides", `x`, good, 400, v1.CodePrecondition, "one ETag")
+	w.fails("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme&why=x", "", nil, 404, v1.CodeNoEntry, "login acme")
+	w.fails("operator", http.MethodDelete, "/v1/overrides?rule=login&key=acme", "", nil, 422, "", "why")
+	w.fails("team", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 403, v1.CodeForbidden, "team-")
 	if now, _ := w.Call("viewer", http.MethodGet, "/v1/overrides", "", nil, nil, 200); now != begin {
 		t.Errorf("something was changed: %s", now)
 	}
 
 	w = newWorld(t, nil, Config{Rules: "rules.yaml"})
 	for _, path := range []string{"/v1/overrides", "/v1/candidates"} {
-		rejected("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+		w.fails("viewer", http.MethodGet, path, "", nil, 409, v1.CodeReadOnly, "rules.yaml")
 	}
 	put("operator", good, 409, v1.CodeReadOnly, "rules.yaml")
-	rejected("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 409, v1.CodeReadOnly, "rules.yaml")
+	w.fails("operator", http.MethodDelete, "/v1/candidates?rule=login&why=x", "", nil, 409, v1.CodeReadOnly, "rules.yaml")
 }

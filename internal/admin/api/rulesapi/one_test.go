@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/amend"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
-	"github.com/weirlimit/weir/internal/ruleset/versions"
 	"github.com/weirlimit/weir/test/kit/fatal"
 )
 
@@ -31,17 +30,14 @@ func TestInForce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for range 2 {
-		if _, p := w.Call("viewer", http.MethodGet, "/v1/rules/in-force/log", "", nil, nil, 404); p.Code != v1.CodeNoRule || !strings.Contains(p.Detail, "log") {
-			t.Errorf("%+v", p)
-		}
+		w.fails("viewer", http.MethodGet, "/v1/rules/in-force/log", "", nil, 404, v1.CodeNoRule, "log")
 		set = nil
 	}
 }
 
 // The history of a rule has the versions that changed it, what it is expanded into, or its overrides and candidates.
 func TestVersionsOfRule(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil, Config{Store: versions.On(inStore(t)), Rules: "store:"})
+	w := onStore(t, inStore(t))
 	const begin = "rules:\n- { name: login, key: [{ header: x-user }], limits: [5/1m, 50/1d] }\n"
 	const more = begin + "- { name: log, key: [], limit: 5/1m }\n"
 	tag := `"0"`

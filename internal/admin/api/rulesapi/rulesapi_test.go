@@ -49,14 +49,20 @@ func (w *world) put(who, ifMatch, document, why string) (etag string, applied v1
 	return etag, applied
 }
 
+// fails makes a call that has to be answered with this problem.
+func (w *world) fails(who, method, path, ifMatch string, body any, status int, code, text string) (string, v1.Problem) {
+	w.T.Helper()
+	etag, p := w.Call(who, method, path, ifMatch, body, nil, status)
+	if p.Code != code || !strings.Contains(p.Error(), text) {
+		w.T.Errorf("%s %s: %+v, want %s with %q", method, path, p, code, text)
+	}
+	return etag, p
+}
+
 // rejected puts a document in force, which has to be rejected with this problem.
 func (w *world) rejected(who, ifMatch, document string, status int, code, text string) (etag string, p v1.Problem) {
 	w.T.Helper()
-	etag, p = w.Call(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, nil, status)
-	if p.Code != code || !strings.Contains(p.Error(), text) {
-		w.T.Errorf("%+v, want %s with %q", p, code, text)
-	}
-	return etag, p
+	return w.fails(who, http.MethodPut, "/v1/rules", ifMatch, v1.Change{Document: document, Why: "test"}, status, code, text)
 }
 
 // document has rules of these names, each with its limit.
@@ -70,7 +76,6 @@ func document(limit int, names ...string) string {
 
 // Rules are read, changed, listed and rolled back, and each change is in the audit.
 func TestRules(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	var rules v1.Rules
 	none, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200)
@@ -90,9 +95,7 @@ func TestRules(t *testing.T) {
 	if back.Version.RollbackTo != applied.Version.Revision {
 		t.Errorf("rolled back: %+v", back)
 	}
-	if _, p := w.Call("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "again"}, nil, 412); p.Code != v1.CodeChanged {
-		t.Errorf("%+v", p)
-	}
+	w.fails("ann", http.MethodPost, "/v1/rules:rollback", second, v1.Rollback{Why: "again"}, 412, v1.CodeChanged, "")
 	if etag, _ := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, &rules, 200); etag != third || rules.Document != document(5, "a") {
 		t.Errorf("rolled back: %s, %+v", etag, rules)
 	}
@@ -116,9 +119,7 @@ func TestRules(t *testing.T) {
 	if one.Version.Why != "more" || !strings.Contains(one.Document, "login") {
 		t.Errorf("%+v", one)
 	}
-	if _, p := w.Call("viewer", http.MethodGet, "/v1/rules/versions/77", "", nil, nil, 404); p.Code != v1.CodeNoVersion {
-		t.Errorf("%+v", p)
-	}
+	w.fails("viewer", http.MethodGet, "/v1/rules/versions/77", "", nil, 404, v1.CodeNoVersion, "")
 	w.Call("viewer", http.MethodGet, "/v1/rules/versions/x", "", nil, nil, 422)
 
 	var audit v1.Audit
@@ -137,7 +138,6 @@ func TestRules(t *testing.T) {
 
 // What is wrong with a change is told, and changes nothing.
 func TestRejected(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	w.rejected("ann", "", document(5, "a"), 428, v1.CodePrecondition, "GET /v1/rules")
 	w.rejected("ann", "*", document(5, "a"), 400, v1.CodePrecondition, "one ETag")
@@ -149,9 +149,7 @@ func TestRejected(t *testing.T) {
 	}
 	w.Call("ann", http.MethodPut, "/v1/rules", `"0"`, v1.Change{Document: document(5, "a")}, nil, 422) // without a reason
 	w.Call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{}, nil, 422)
-	if _, p := w.Call("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "test"}, nil, 404); p.Code != v1.CodeNoVersion {
-		t.Errorf("a rollback to nothing: %+v", p)
-	}
+	w.fails("ann", http.MethodPost, "/v1/rules:rollback", "", v1.Rollback{Why: "to nothing"}, 404, v1.CodeNoVersion, "")
 	_, p := w.rejected("ann", `"0"`, "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { nam: b }\n", 422, v1.CodeWrong, "document:2:")
 	if len(p.Findings) < 3 || p.Findings[0].Line != 2 || p.Findings[0].Page == "" || p.Findings[0].Code == "" {
 		t.Errorf("%+v", p.Findings)
@@ -168,7 +166,6 @@ func TestRejected(t *testing.T) {
 
 // A caller with a prefix changes rules whose names begin with it, and nothing else.
 func TestPrefix(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	w.rejected("team", `"0"`, document(5, "a"), 403, v1.CodeForbidden, "this changes rule a")
 	etag, _ := w.put("team", `"0"`, document(5, "team-a"), "mine")
@@ -194,7 +191,6 @@ func TestPrefix(t *testing.T) {
 
 // With a prefix nobody changes limits of single keys of other rules, or lifts them.
 func TestPrefixReach(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	const others = "rules:\n- { name: a, key: [client_ip], limit: 5/1m, overrides: [{ key: [192.0.2.1], limit: %d/1m }] }\n- { name: team-a, key: [client_ip], limit: 5/1m }\n%s"
 	etag, _ := w.put("ann", `"0"`, fmt.Sprintf(others, 9, ""), "all")
@@ -207,7 +203,6 @@ func TestPrefixReach(t *testing.T) {
 
 // A check finds all mistakes with their places, and warnings, and takes nothing for that but a viewer.
 func TestValidate(t *testing.T) {
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	bad := "rules:\n- { name: a, key: [ip], limit: 5/x }\n- { name: b, limit: 5/1m }\n- nam: c\n"
 	var found v1.Validated
@@ -234,7 +229,6 @@ func TestLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs in make test-long")
 	}
-	t.Parallel()
 	w := onStore(t, inStore(t))
 	comment := document(5, "a") + "#" + strings.Repeat("x", rulefile.MaxBytes-100) + "\n"
 	etag, _ := w.put("ann", `"0"`, comment, "large")
@@ -269,7 +263,6 @@ func (h *hooked) List(ctx context.Context, prefix string) ([]consul.Pair, error)
 
 // Of viewers one at a time has the document parsed, whatever it is for. Admins wait for none of them.
 func TestTurns(t *testing.T) {
-	t.Parallel()
 	var inside, most atomic.Int64
 	began, goOn := make(chan struct{}, 100), make(chan struct{})
 	w := onStore(t, &hooked{inStore(t), func(ctx context.Context) error {
@@ -304,9 +297,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// While the store is unavailable, each operation states that and what stays in force.
+// While the store is unavailable, each operation states that and what stays in force. Where Consul rejects, the answer
+// states whose token lacks a right.
 func TestStoreIsAway(t *testing.T) {
-	t.Parallel()
 	var away error
 	w := onStore(t, &hooked{inStore(t), func(context.Context) error { return away }})
 	etag, _ := w.put("ann", `"0"`, document(5, "a"), "begin")
@@ -325,42 +318,31 @@ func TestStoreIsAway(t *testing.T) {
 		{http.MethodPut, "/v1/overrides", "", override("a", `"6/1m"`, "192.0.2.1")},
 		{http.MethodDelete, "/v1/overrides?rule=a&key=192.0.2.1&why=away", "", nil},
 	} {
-		if _, p := w.Call("ann", c.method, c.path, c.ifMatch, c.body, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, away.Error()) {
-			t.Errorf("%s %s: %+v", c.method, c.path, p)
-		}
+		w.fails("ann", c.method, c.path, c.ifMatch, c.body, 503, v1.CodeStore, away.Error())
 	}
 	var found v1.Validated
 	if w.Call("viewer", http.MethodPost, "/v1/rules:validate", "", v1.Document{Document: document(5, "a")}, &found, 200); !found.OK {
 		t.Errorf("a check meanwhile: %+v", found)
 	}
+	away = &consul.RejectedError{Op: "write", Key: "weir/rules/manifest", Place: "x", Code: 403}
+	w.fails("viewer", http.MethodGet, "/v1/rules", "", nil, 503, v1.CodeStore, "the token of the program")
 }
 
 // What somebody has damaged in the store is told, and a version on the newest that is kept repairs it.
 func TestDamaged(t *testing.T) {
-	t.Parallel()
 	kv := inStore(t)
 	w := onStore(t, kv)
 	w.put("ann", `"0"`, document(5, "a"), "begin")
 	for _, key := range []string{"manifest", "chunks/nobodys"} {
 		fatal.If(t, kv.Put(t.Context(), versions.Prefix+key, []byte("rules: []")))
 	}
-	if _, p := w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 503); p.Code != v1.CodeStore || !strings.Contains(p.Detail, "apply the rules again") {
-		t.Errorf("%+v", p)
-	}
+	w.fails("viewer", http.MethodGet, "/v1/rules", "", nil, 503, v1.CodeStore, "apply the rules again")
 	etag, _ := w.rejected("ann", `"0"`, document(6, "a"), 412, v1.CodeChanged, "ann applied")
 	w.rejected("team", etag, document(6, "team-a"), 503, v1.CodeStore, "apply the rules again") // a is nobody's to drop
 	w.put("ann", etag, document(6, "a"), "repair")
 	w.Call("viewer", http.MethodGet, "/v1/rules", "", nil, nil, 200)
 	if left, err := kv.Get(t.Context(), versions.Prefix+"chunks/nobodys"); left.Index != 0 || err != nil {
 		t.Errorf("what nobody needs is left: %v, %v", left, err)
-	}
-}
-
-// Where Consul rejects, the answer states whose token lacks a right.
-func TestConsulRejects(t *testing.T) {
-	err := problem(fmt.Errorf("nothing was changed: %w", &consul.RejectedError{Op: "write", Key: "weir/rules/manifest", Place: "x", Code: 403}))
-	if p := new(v1.Problem); !errors.As(err, &p) || p.Status != 503 || p.Code != v1.CodeStore || !strings.Contains(p.Detail, "the token of the program") {
-		t.Errorf("%v", err)
 	}
 }
 
