@@ -136,3 +136,18 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 		})
 	}
 }
+
+// Of keys that nobody uses now, the one that was used longest ago makes room.
+func TestOldestKeyMakesRoom(t *testing.T) {
+	onSmallSite(t, 1, 3, func(t *testing.T, s *site) {
+		p := perMinute(t, lease.Leased, lease.FailureDeny)
+		for _, key := range []string{"b", "a", "c", "b", "d"} { // d takes the place of a
+			judgmentOf(t, s.judges[0], p, key, 1)
+			time.Sleep(time.Second)
+		}
+		before := s.asks(p.Rule)
+		if judgmentOf(t, s.judges[0], p, "b", 1); s.asks(p.Rule) != before {
+			t.Error("the key that was used last but one has lost its lease")
+		}
+	})
+}
