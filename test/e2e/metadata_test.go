@@ -42,7 +42,7 @@ var metadataValues = []struct {
 	{"zero-byte", "5\x00", `const none`, 7},
 	{"8-bytes", "12345678", `12345678`, 7},
 	{"64-KiB", strings.Repeat("7", 64<<10), `\\\\k[0-9a-f]{32}`, 7},
-	{"letters", "¡¢£¤¥¦§¨©ª«¬®¯°±²³´µ¶·¸¹º»¼½¾¿ÀÁÂÃÄÅÆÇÈÿ", `[^"]*ÿ`, 7}, // one byte each in ISO 8859-1
+	{"letters", "¡¢£¤¥¦§¨©ª«¬\u00ad®¯°±²³´µ¶·¸¹º»¼½¾¿ÀÁÂÃÄÅÆÇÈÿ", `[^"]*ÿ`, 7}, // one byte each in ISO 8859-1
 }
 
 const metadataRules = `

@@ -38,6 +38,9 @@ func dashboards(t *testing.T) map[string]dashboard {
 		}
 		all[name] = d
 	}
+	if len(all) < 2 {
+		t.Fatalf("%d dashboards", len(all))
+	}
 	return all
 }
 

@@ -33,7 +33,7 @@ var budgets = []budget{
 	{"  of these on the path of a lease", 13350, 8000, func(t *tree) int { return t.sum(production, leasePath...) }, lighter},
 	{"lines of test/world, the tiers in virtual time", 1623, 1616, func(t *tree) int { return t.sum(simulated, "") }, lighter},
 	{"lines of the dashboard, in TypeScript", 3510, 2500, func(t *tree) int { return t.page }, lighter},
-	{"lines of tests", 61735, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
+	{"lines of tests", 61740, 45000, func(t *tree) int { return t.sum(tests, "") }, lighter},
 	{"lines of test kit, conformance, simulator and load", 13985, 13000, func(t *tree) int { return t.sum(kit, "") }, lighter},
 	{"files of the largest production package", mostFiles, mostFiles, (*tree).largest, lighter},
 	{"exported names that only their own package uses", noCeiling, 0, func(t *tree) int { return len(t.unshared()) }, ""},

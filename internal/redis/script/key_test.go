@@ -74,8 +74,8 @@ func TestKeysAreApart(t *testing.T) {
 	})
 }
 
-// nameParts are the rule and the key in a name, before an override, a shape and a layout.
-var nameParts = regexp.MustCompile(`^weir:\{([^:}]*):([^}]*)\}[0-9a-f]{1,16}\.[0-9a-f]{1,10}\.1$`)
+// nameParts are the rule and the key in a name, before an override, a shape of 39 bits and a layout.
+var nameParts = regexp.MustCompile(`^weir:\{([^:}]*):([^}]*)\}[0-9a-f]{1,16}\.(?:[0-9a-f]{1,9}|[0-7][0-9a-f]{9})\.1$`)
 
 func unescape(s string) string {
 	return strings.NewReplacer("%25", "%", "%7D", "}", "%3A", ":").Replace(s)
